@@ -1,0 +1,54 @@
+"""The knobs of a cluster's policy (semantics.md section 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from fractions import Fraction
+
+ENGINE_VERSION = "1"
+"""Raised whenever the same snapshot and policy could lead to another plan; stored with every pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How one cluster is scheduled. Durations are whole seconds.
+
+    `swap_margin` is a dimensionless factor on the preemptor's own contract (section 4); it is kept as an
+    exact fraction so that comparisons stay integer cross-multiplications.
+    """
+
+    lookback_s: int = 604_800
+    min_runtime_min_s: int = 300
+    min_runtime_max_s: int = 28_800
+    swap_margin: Fraction = Fraction(0)
+    reservations: int = 1
+    grace_s: int = 60
+    kill_wait_s: int = 300
+    heartbeat_timeout_s: int = 60
+    lost_after_s: int = 3_900
+    self_fence_s: int = 3_600
+    healthy_dwell_s: int = 900
+    pass_every_s: int = 10
+
+    def __post_init__(self) -> None:
+        """Refuse values that no cluster could run with.
+
+        Raises:
+            ValueError: names the knob, its value and its bound.
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value < 0:
+                raise ValueError(f"{field.name}: {value} is negative")
+        for name in ("lookback_s", "pass_every_s", "min_runtime_min_s"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: must be at least 1 s")
+        if self.min_runtime_min_s > self.min_runtime_max_s:
+            raise ValueError(
+                f"min_runtime_min_s: {self.min_runtime_min_s} is more than min_runtime_max_s, {self.min_runtime_max_s}"
+            )
+        if self.self_fence_s >= self.lost_after_s:
+            raise ValueError(
+                f"self_fence_s: {self.self_fence_s} must be less than lost_after_s, {self.lost_after_s}, "
+                "or a workload could run twice"
+            )

@@ -1,0 +1,210 @@
+"""The engine's vocabulary: frozen values that go in (a snapshot's parts) and come out (a plan's parts).
+
+Units, everywhere in the engine: instants are whole seconds on the caller's clock (the live loop: Unix time;
+the simulator: seconds from the scenario's start), durations are whole seconds, amounts are whole thousandths
+of the cluster's unit (`_milli`: one GPU is 1,000), time on devices is thousandths times seconds (`_milli_s`).
+Identifiers are text and compared as text wherever a tie needs breaking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Health(StrEnum):
+    """What a node may be used for (semantics.md section 7)."""
+
+    HEALTHY = "healthy"  # may start runs
+    DRAINING = "draining"  # nothing starts; runs end by contract, unallocated ones at once
+    UNREACHABLE = "unreachable"  # nothing starts; runs go on and stay charged
+    DOWN = "down"  # known dead
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetNode:
+    """One node of the budget tree as it stands at the snapshot's instant.
+
+    `shares` are whole and relative to the siblings' whole: live, basis points of the parent with `whole` =
+    10,000; in scenario files any numbers with `whole` = the siblings' sum. The root has parent None.
+    """
+
+    id: str
+    parent: str | None
+    shares: int
+    whole: int
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeafUse:
+    """What *ended* runs of a leaf used inside the lookback window, as of the snapshot's instant.
+
+    Runs that still hold devices are not in it; the engine adds their part itself.
+    """
+
+    charged_milli_s: int = 0
+    uncharged_milli_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A host. `capacity_milli` is a whole number of devices times 1,000."""
+
+    name: str
+    capacity_milli: int
+    rack: str = ""
+    health: Health = Health.HEALTHY
+    windows: tuple[tuple[int, int], ...] = ()  # maintenance: half-open [from, until), future or current
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A gang that waits: all its devices at once or nothing.
+
+    `submitted_s` is the first submission (a requeue keeps it). `node` pins it to one host. A size below 1,000 is
+    a fraction of one device.
+    """
+
+    id: str
+    leaf: str
+    size_milli: int
+    min_runtime_s: int
+    submitted_s: int
+    priority: int = 0
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One holding of devices, not yet ended.
+
+    Attributes:
+        holdings: amount by node name; whole nodes for gangs larger than a node.
+        started_s: when it began to hold its devices (charged from here).
+        running_s: when every rank really ran, so that the contract ends at running_s + min_runtime_s;
+            None while it is starting up.
+        leave_by_s: None, or the instant by which it must have left (it was told to stop; grace ends then).
+    """
+
+    id: str
+    workload: str
+    leaf: str
+    holdings: Mapping[str, int]
+    funded: bool
+    min_runtime_s: int
+    started_s: int
+    running_s: int | None
+    priority: int = 0
+    submitted_s: int = 0
+    leave_by_s: int | None = None
+
+    @property
+    def size_milli(self) -> int:
+        """The whole amount held, over all nodes."""
+        return sum(self.holdings.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A pending plan: a workload whose devices were chosen but are still being left (section 4).
+
+    `holdings` are held for it until it starts; `waits_for` are the ids of the runs that are leaving for it.
+    """
+
+    workload: str
+    holdings: Mapping[str, int]
+    waits_for: tuple[str, ...]
+    made_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A promise (section 5): from `at_s` on these amounts are the workload's, at the latest."""
+
+    workload: str
+    at_s: int
+    holdings: Mapping[str, int]
+    counts_on: tuple[str, ...] = ()  # ids of the runs that it takes its devices from
+
+
+class Action(StrEnum):
+    """What a pass decided about one workload or run."""
+
+    START = "start"
+    CLAIM = "claim"  # devices chosen, victims leaving: starts when they have left
+    PREEMPT = "preempt"
+    WAIT = "wait"
+    HOLD = "hold"
+    RELEASE = "release"  # a held workload may queue again
+    END_CLAIM = "end_claim"
+    RESERVE = "reserve"
+    END_RESERVATION = "end_reservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """A code for programs, one sentence for people, and the numbers behind both (section 9).
+
+    `numbers` is JSON-able: whole numbers, text, lists and dicts of these. Instants end in `_s`.
+    """
+
+    code: str
+    text: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    earliest_start_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One line of a plan.
+
+    Attributes:
+        workload: whom it is about.
+        run: the run to preempt, for `preempt`.
+        by: the workload that takes the devices, for `preempt`.
+        holdings: amount by node name, for `start`, `claim` and `reserve`.
+        funded: whether the run that starts is charged, for `start` and `claim`.
+        place: position in the order of this pass, from 1, for `start`, `claim` and `wait`.
+    """
+
+    workload: str
+    action: Action
+    reason: Reason
+    run: str | None = None
+    by: str | None = None
+    holdings: Mapping[str, int] = field(default_factory=dict)
+    funded: bool = False
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelFigures:
+    """The numbers that order the queue, for one budget node (section 3).
+
+    served = (used + committed) / shares; `uncharged_milli_s` orders the unallocated.
+    `entitlement` is an exact fraction (numerator, denominator) of the whole cluster.
+    """
+
+    used_milli_s: int
+    committed_milli_s: int
+    uncharged_milli_s: int
+    shares: int
+    entitlement: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything one pass decided, whole; plus the figures it decided on, for explanation.
+
+    `decisions` has one entry for every queued workload (what became of it) and one for every victim.
+    `order` lists the waiting workloads' ids as the pass considered them.
+    """
+
+    now_s: int
+    decisions: tuple[Decision, ...]
+    order: tuple[str, ...]
+    figures: Mapping[str, LevelFigures]
+    next_change_s: int | None = None  # the next instant at which time alone could change the plan
