@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Invalid(Exception):
+class InputError(Exception):
     """Bad input: nothing was changed.
 
     Attributes:

@@ -604,7 +604,7 @@ class UsageHour(models.Model):
 
 
 class ClusterHour(models.Model):
-    """Cache: a cluster's devices in one hour: all, healthy, held, held on unfit nodes, uncharged (thousandth-seconds)."""
+    """Cache: a cluster's devices in one hour: all, healthy, held, held on unfit nodes, uncharged."""
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="+")
     hour = SecondField()
