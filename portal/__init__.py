@@ -1,0 +1,1 @@
+"""What people and programs see; also the Django project's package."""

@@ -1,0 +1,46 @@
+"""The Celery application: what beats, and how the worker behaves.
+
+Tasks carry no state. A tick that is late is worthless, since the next one does the same work: each has an expiry.
+A worker is started with REMAP_SIGTERM=SIGQUIT in its environment (portal/supervisor/services.py): then SIGTERM gives what
+runs two seconds and puts it back.
+"""
+
+import ctypes
+import logging.config
+import os
+import signal
+
+from celery import Celery
+from celery.signals import setup_logging, worker_process_init
+from django.conf import settings
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+
+TICK_S = 1
+"""How often each cluster is asked whether its next pass is due; the policy's `pass_every_s` decides (10 s)."""
+
+PR_SET_PDEATHSIG = 1
+"""Linux: the signal this process gets when its parent ends."""
+
+app = Celery("allotment")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+app.conf.beat_schedule = {
+    "tick": {
+        "task": "scheduler.tasks.tick",
+        "schedule": TICK_S,
+        "options": {"expires": 2 * TICK_S},
+    },
+}
+
+
+@setup_logging.connect
+def keep_django_logging(**_kwargs: object) -> None:
+    """Log as the web process does instead of Celery's own way."""
+    logging.config.dictConfig(settings.LOGGING)
+
+
+@worker_process_init.connect
+def die_with_the_worker(**_kwargs: object) -> None:
+    """Let no pool process outlive its killed parent and go on holding a cluster's lock."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

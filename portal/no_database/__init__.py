@@ -1,0 +1,1 @@
+"""The database of a process that was given none: commands on files need none."""

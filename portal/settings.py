@@ -1,0 +1,295 @@
+"""Django's settings. Everything that differs between installations comes from the environment; docs/operator.md lists it.
+
+They import without any environment at all, for the commands that work on files alone.
+"""
+
+import secrets
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+import environ
+import structlog
+from csp.constants import NONE, SELF, UNSAFE_INLINE
+from django.core.exceptions import ImproperlyConfigured
+
+env = environ.Env()
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(env.str("ALLOTMENT_DATA_DIR", default=str(BASE_DIR / "data")))
+"""The folder of everything that is written outside the database."""
+
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+
+
+def secret(name: str) -> str:
+    """The secret in variable NAME, or in the file that NAME_FILE names; empty where neither is set."""
+    path = env.str(f"{name}_FILE", default="")
+    if not path:
+        return env.str(name, default="")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+
+
+# --- Who we are -------------------------------------------------------------------------------------------------------
+
+URL = env.str("ALLOTMENT_URL", default="http://127.0.0.1:8000").rstrip("/")
+"""The address people type, without a path. Hosts, origins and the safety of cookies follow from it."""
+
+_address = urlsplit(URL)
+if _address.scheme not in ("http", "https") or not _address.hostname:
+    raise ImproperlyConfigured(f"ALLOTMENT_URL: {URL!r} is not an address such as https://allotment.example.org")
+IS_LOCAL = _address.scheme == "http" and _address.hostname in LOOPBACK_HOSTS
+
+DEBUG = env.bool("ALLOTMENT_DEBUG", default=False)
+SECRET_KEY = secret("SECRET_KEY")
+HAS_LASTING_SECRET_KEY = bool(SECRET_KEY)
+"""Whether sessions outlive this process; the web process refuses to start without (see wsgi.py)."""
+SECRET_KEY = SECRET_KEY or secrets.token_urlsafe(50)
+AGENT_TOKEN = secret("ALLOTMENT_AGENT_TOKEN")
+"""What a node's agent shows to join; empty means that no agent can join."""
+
+ALLOWED_HOSTS = [*env.list("ALLOTMENT_HOSTS", default=[]), _address.hostname]
+if IS_LOCAL:
+    ALLOWED_HOSTS = [*ALLOWED_HOSTS, *LOOPBACK_HOSTS, "[::1]"]
+CSRF_TRUSTED_ORIGINS = [f"{_address.scheme}://{_address.netloc}"]
+
+# --- Parts ------------------------------------------------------------------------------------------------------------
+
+ROOT_URLCONF = "portal.urls"
+WSGI_APPLICATION = "portal.wsgi.application"
+AUTH_USER_MODEL = "budgets.Person"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "rest_framework",
+    "drf_spectacular",
+    "django_filters",
+    "django_htmx",
+    "rules",
+    "csp",
+    "budgets",
+    "scheduler",
+    "portal",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    }
+]
+
+# --- Database ---------------------------------------------------------------------------------------------------------
+
+CONNECTIONS_PER_PROCESS = 6
+"""The pool's bound: a web process has four threads, a worker's child one; the private server takes 60 in all."""
+
+
+def database() -> dict:
+    """The connection that DATABASE_URL names: PostgreSQL, or none at all."""
+    if not env.str("DATABASE_URL", default=""):
+        return {"ENGINE": "portal.no_database"}
+    named = env.db_url("DATABASE_URL")
+    if named["ENGINE"] != "django.db.backends.postgresql":
+        raise ImproperlyConfigured(
+            "DATABASE_URL: only PostgreSQL is supported (postgres://user:password@host:port/name)"
+        )
+    pool = {"min_size": 0, "max_size": CONNECTIONS_PER_PROCESS, "timeout": 20, "max_idle": 60}
+    options = {**named.get("OPTIONS", {}), "pool": pool}
+    host = unquote(named["HOST"])  # the folder of a unix socket is written %2Frun%2F...
+    return {**named, "HOST": host, "OPTIONS": options, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+
+
+DATABASES = {"default": database()}
+
+# --- Time -------------------------------------------------------------------------------------------------------------
+
+USE_TZ = True
+TIME_ZONE = env.str("ALLOTMENT_TIME_ZONE", default="UTC")
+"""The organisation's time zone: its days are the days of shares. Stored instants are UTC."""
+LANGUAGE_CODE = "en-gb"
+USE_I18N = False
+
+# --- Broker -----------------------------------------------------------------------------------------------------------
+
+REDIS_URL = env.str("REDIS_URL", default="")
+
+
+def broker_url(redis_url: str) -> str:
+    """REDIS_URL in Celery's spelling: a unix socket is `redis+socket` there, and its database `virtual_host`."""
+    parts = urlsplit(redis_url)
+    if parts.scheme != "unix":
+        return redis_url
+    login = f":{quote(parts.password, safe='')}@" if parts.password else ""
+    return f"redis+socket://{login}{parts.path}?virtual_host=0"
+
+
+CELERY_BROKER_URL = broker_url(REDIS_URL)
+CELERY_TIMEZONE = "UTC"
+CELERY_ENABLE_UTC = True
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_TASK_TIME_LIMIT = 300
+CELERY_TASK_SOFT_TIME_LIMIT = 240
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 2.0
+CELERY_WORKER_ENABLE_SOFT_SHUTDOWN_ON_IDLE = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A task whose worker was killed is looked for every 2 s (at the defaults every 100 s). The visibility timeout stays
+# above the longest task, or a task that is merely slow would run a second time beside itself.
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": 600,
+    "unacked_restore_interval": 2,
+    "unacked_restore_throttle": 1,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 5,
+}
+# A wake-up that cannot be sent must not hold up the request that caused it: the next tick does the same work.
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
+
+# --- Signing in -------------------------------------------------------------------------------------------------------
+
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "/login/"
+AUTHENTICATION_BACKENDS = ["rules.permissions.ObjectPermissionBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+SESSION_COOKIE_AGE = int(timedelta(days=7).total_seconds())
+
+# --- Safety -----------------------------------------------------------------------------------------------------------
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not IS_LOCAL
+SESSION_COOKIE_HTTPONLY = True
+SECURE_HSTS_SECONDS = int(timedelta(days=30).total_seconds()) if _address.scheme == "https" else 0
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+if env.bool("ALLOTMENT_BEHIND_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "script-src": [SELF],
+        "style-src": [SELF, UNSAFE_INLINE],  # charts position their parts by style attributes
+        "img-src": [SELF, "data:", "blob:"],
+        "connect-src": [SELF],
+        "object-src": [NONE],
+        "base-uri": [NONE],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# --- Static files -----------------------------------------------------------------------------------------------------
+
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+
+# --- The API ----------------------------------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.PageNumberPagination",
+    "PAGE_SIZE": 50,
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Allotment",
+    "DESCRIPTION": "Budgets, workloads and the reason for every decision.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v1",
+}
+
+# --- Logs -------------------------------------------------------------------------------------------------------------
+
+_stamps = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+structlog.configure(
+    processors=[
+        *_stamps,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        structlog.processors.format_exc_info,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+    cache_logger_on_first_use=True,
+)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "lines": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "processors": [
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.JSONRenderer()
+                if env.bool("ALLOTMENT_LOG_JSON", default=False)
+                else structlog.dev.ConsoleRenderer(colors=False),
+            ],
+            "foreign_pre_chain": [*_stamps, structlog.processors.format_exc_info],
+        }
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+    "root": {"handlers": ["stderr"], "level": env.str("ALLOTMENT_LOG_LEVEL", default="INFO")},
+}
