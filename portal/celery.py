@@ -1,8 +1,8 @@
 """The Celery application: what beats, and how the worker behaves.
 
 Tasks carry no state. A tick that is late is worthless, since the next one does the same work: each has an expiry.
-A worker is started with REMAP_SIGTERM=SIGQUIT in its environment (portal/supervisor/services.py): then SIGTERM gives what
-runs two seconds and puts it back.
+A worker is started with REMAP_SIGTERM=SIGQUIT in its environment (portal/supervisor/services.py): then SIGTERM gives
+what runs two seconds and puts it back.
 """
 
 import ctypes

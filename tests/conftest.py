@@ -1,0 +1,94 @@
+"""What every test may use: databases, processes beside the test, a browser."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from portal.supervisor.borrowing import private_services, release, started
+from portal.supervisor.place import Place
+
+CHROMIUM_PATHS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
+BROWSER_FIXTURES = {"browser", "context", "page"}
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARED = REPOSITORY.parent / "shared"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs a browser, so that `-m "not browser"` leaves it out."""
+    for item in items:
+        if BROWSER_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker("browser")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Leave nothing of the run on the disk."""
+    if settings.configured and hasattr(settings, "ADDRESSES"):
+        release(settings.ADDRESSES)
+        shutil.rmtree(settings.TEST_DIR, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def private_servers() -> Iterator[None]:
+    """PostgreSQL and Valkey answer at the addresses in the environment."""
+    place = Place.open(settings.TEST_DIR)
+    with started(private_services(place, settings.ADDRESSES, throwaway=True)):
+        yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(private_servers: None) -> None:
+    """Start the servers before the test database is made."""
+
+
+@pytest.fixture
+def process_environment(transactional_db: None) -> dict[str, str]:
+    """The environment for a process beside the test: it sees the test's database, and the broker."""
+    name = settings.DATABASES["default"]["NAME"]
+    url = urlsplit(os.environ["DATABASE_URL"])
+    return {
+        **os.environ,
+        "DATABASE_URL": url._replace(path=f"/{name}").geturl(),
+        "DJANGO_SETTINGS_MODULE": "portal.settings",
+        "ALLOTMENT_DEBUG": "true",  # plain static files: nothing is collected for tests
+        "PYTHONPATH": str(REPOSITORY),
+        "REMAP_SIGTERM": "SIGQUIT",
+    }
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared scenarios and traces beside the repository."""
+    if not SHARED.is_dir():
+        pytest.skip("needs the shared data at ../shared, which is not here")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
+    """Use the system's Chromium; without one, skip loudly, or fail where everything must be shown (CI)."""
+    program = next(
+        (path for path in (os.environ.get("ALLOTMENT_CHROMIUM", ""), *CHROMIUM_PATHS) if Path(path).is_file()), None
+    )
+    if program is None:
+        reason = "BROWSER TESTS SKIPPED: no Chromium; install the package chromium-headless-shell"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
+    return {**browser_type_launch_args, "executable_path": program}
+
+
+@pytest.fixture
+def sign_in(live_server: object) -> Callable[..., None]:
+    """`sign_in(page, person)` gives a browser page that person's session, without the log-in form."""
+
+    def give_session(page, person) -> None:  # type: ignore[no-untyped-def]
+        client = Client()
+        client.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
+        cookie = client.cookies[settings.SESSION_COOKIE_NAME]
+        page.context.add_cookies([{"name": cookie.key, "value": cookie.value, "url": live_server.url}])
+
+    return give_session
