@@ -10,10 +10,10 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from portal.supervisor.borrowing import private_services, release, started
+from portal.supervisor.databases import private_services, release, started
 from portal.supervisor.place import Place
+from portal.supervisor.testing import find_chromium
 
-CHROMIUM_PATHS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
 BROWSER_FIXTURES = {"browser", "context", "page"}
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
@@ -72,9 +72,7 @@ def shared() -> Path:
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
     """Use the system's Chromium; without one, skip loudly, or fail where everything must be shown (CI)."""
-    program = next(
-        (path for path in (os.environ.get("ALLOTMENT_CHROMIUM", ""), *CHROMIUM_PATHS) if Path(path).is_file()), None
-    )
+    program = find_chromium()
     if program is None:
         reason = "BROWSER TESTS SKIPPED: no Chromium; install the package chromium-headless-shell"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)

@@ -8,7 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from portal.supervisor.borrowing import allot
+from portal.supervisor.databases import allot
 from portal.supervisor.place import Place
 
 if "ALLOTMENT_TEST_DIR" not in os.environ:

@@ -1,90 +1,58 @@
-"""The databases of an installation, and the private ones for as long as one command or one test run needs them."""
+"""`exec`: one command with the databases of a data folder."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import signal
+import subprocess
 from pathlib import Path
 
-from portal.supervisor.place import Place, make_sockets_dir, remove_sockets_dir, servers_account
-from portal.supervisor.processes import Running, Service, start, stop, wait_ready
-from portal.supervisor.servers import THROWAWAY_SETTINGS, Postgres, Valkey, find_programs, postgres_url, valkey_url
+from portal.supervisor.databases import Addresses, allot, private_services, release, started
+from portal.supervisor.place import Place
+from portal.supervisor.processes import end_with_parent
+from portal.supervisor.refusal import Refusal
+from portal.supervisor.services import DEFAULT_PORT, portal_environment
 
 
-@dataclass(frozen=True)
-class Addresses:
-    """Where the databases are or will be; `sockets_dir` is None where both are somebody else's."""
+def run_with_servers(*, data: Path, argv: list[str]) -> int:
+    """Run a command with the databases that run already, else with private ones for as long as it takes.
 
-    database_url: str
-    redis_url: str
-    sockets_dir: Path | None
-    private: frozenset[str]
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The two addresses as settings read them."""
-        return {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url}
-
-
-def allot(place: Place) -> Addresses:
-    """The addresses that the environment names, and new private ones for those it does not. Starts nothing."""
-    database_url, redis_url = os.environ.get("DATABASE_URL", ""), os.environ.get("REDIS_URL", "")
-    if database_url and redis_url:
-        return Addresses(database_url, redis_url, None, frozenset())
-    private = {name for name, url in (("postgresql", database_url), ("valkey", redis_url)) if not url}
-    sockets_dir = make_sockets_dir(servers_account())
-    return Addresses(
-        database_url or postgres_url(sockets_dir, place.secret("database_password")),
-        redis_url or valkey_url(sockets_dir, place.secret("broker_password")),
-        sockets_dir,
-        frozenset(private),
-    )
-
-
-def private_services(place: Place, addresses: Addresses, *, throwaway: bool = False) -> list[Service]:
-    """The private servers to run for these addresses, their folders made ready.
-
-    Args:
-        place: the data folder, held by the caller.
-        addresses: what `allot` gave.
-        throwaway: the data need not survive a crash of the machine.
+    Raises:
+        Refusal: the folder is being set up, stopped, or lent to another command.
     """
-    if addresses.sockets_dir is None:
-        return []
-    account = servers_account()
-    servers_dir = place.servers_dir(account)
-    programs = find_programs(account, servers_dir / "programs")
-    services = []
-    if "postgresql" in addresses.private:
-        postgres = Postgres(
-            programs=programs, servers_dir=servers_dir, sockets_dir=addresses.sockets_dir, account=account
-        )
-        password = place.secret("database_password")
-        postgres.initialise(password)
-        settings = THROWAWAY_SETTINGS if throwaway else {}
-        services.append(postgres.service(place, password=password, settings=settings))
-    if "valkey" in addresses.private:
-        valkey = Valkey(programs=programs, servers_dir=servers_dir, sockets_dir=addresses.sockets_dir, account=account)
-        services.append(valkey.service(place, password=place.secret("broker_password")))
-    return services
-
-
-@contextmanager
-def started(services: list[Service]) -> Iterator[None]:
-    """The services run inside the block."""
-    running: list[Running] = []
+    place = Place.open(data)
+    if place.is_locked():
+        told = place.running()
+        if not told:
+            raise Refusal(f"data folder {place.root} is busy; try again when what uses it has ended")
+        urls = told["environment"]
+        addresses = Addresses(urls["DATABASE_URL"], urls["REDIS_URL"], None, frozenset())
+        return run_command(argv, portal_environment(place, addresses, told["port"]))
+    lock = place.lock()
     try:
-        for service in services:
-            running.append(start(service))
-        for each in running:
-            wait_ready(each)
-        yield
+        place.running_path.unlink(missing_ok=True)
+        addresses = allot(place)
+        try:
+            with started(private_services(place, addresses)):
+                return run_command(argv, portal_environment(place, addresses, DEFAULT_PORT))
+        finally:
+            release(addresses)
     finally:
-        for each in reversed(running):
-            stop(each)
+        os.close(lock)
 
 
-def release(addresses: Addresses) -> None:
-    """Remove the private sockets' folder."""
-    if addresses.sockets_dir:
-        remove_sockets_dir(str(addresses.sockets_dir))
+def run_command(argv: list[str], environment: dict[str, str]) -> int:
+    """Run a command in the foreground; its exit status. A Ctrl-C is the command's; our end is its end."""
+    parent_pid = os.getpid()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = subprocess.Popen(argv, env=environment, preexec_fn=lambda: _in_foreground(parent_pid))
+    except OSError as error:
+        raise Refusal(f"{argv[0]}: {error.strerror}") from None
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _in_foreground(parent_pid: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent(parent_pid, signal.SIGTERM)

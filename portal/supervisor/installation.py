@@ -23,7 +23,7 @@ REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "constraints.txt")
 
 def wanted_stamp() -> str:
     """A hash of all that the environment's content follows from."""
-    digest = hashlib.sha256(repr(sys.version_info[:2]).encode())
+    digest = hashlib.sha256()
     for path in REQUIREMENTS:
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -71,7 +71,8 @@ def _install() -> None:
 def _make() -> None:
     """Make the environment anew; on a Debian without its module for that, fetch it if we may."""
     shutil.rmtree(VENV, ignore_errors=True)
-    argv = (sys.executable, "-m", "venv", str(VENV))
+    outside = getattr(sys, "_base_executable", sys.executable)  # we may run inside what we are about to remove
+    argv = (outside, "-m", "venv", str(VENV))
     done = _run(argv)
     if done.returncode and os.geteuid() == 0 and shutil.which("apt-get"):
         quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

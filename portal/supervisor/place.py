@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from portal.supervisor.processes import Account
 from portal.supervisor.refusal import Refusal
@@ -97,7 +98,7 @@ class Place:
                     raise Refusal(f"data folder {self.root} is in use{by}; choose another with --data") from None
                 time.sleep(0.1)
 
-    def running(self) -> dict:
+    def running(self) -> dict[str, Any]:
         """What the last supervisor wrote about itself; empty if there is none."""
         try:
             return dict(json.loads(self.running_path.read_text(encoding="utf-8")))
@@ -184,6 +185,11 @@ def write_privately(path: Path, text: str, account: Account | None = None) -> No
     if account:
         os.chown(draft, account.uid, account.gid)
     draft.replace(path)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write an object as JSON that its owner alone can read, whole or not at all."""
+    write_privately(path, json.dumps(content, indent=1))
 
 
 def private_dir(path: Path, account: Account | None) -> Path:
