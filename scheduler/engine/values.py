@@ -51,13 +51,18 @@ class LeafUse:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A host. `capacity_milli` is a whole number of devices times 1,000."""
+    """A host. `capacity_milli` is a whole number of devices times 1,000.
+
+    Nothing starts on it inside a maintenance window, whatever `health` says, and what it holds leaves as from a
+    draining node.
+    """
 
     name: str
     capacity_milli: int
     rack: str = ""
     health: Health = Health.HEALTHY
     windows: tuple[tuple[int, int], ...] = ()  # maintenance: half-open [from, until), future or current
+    usable_from_s: int | None = None  # until then a node that returned from trouble starts nothing (healthy_dwell_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +127,16 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A promise (section 5): from `at_s` on these amounts are the workload's, at the latest."""
+    """A promise (section 5): from `at_s` on these amounts are the workload's, at the latest.
+
+    `counts_on` are the ids of the runs whose devices are certain by then; `made_s` is when it was first made.
+    """
 
     workload: str
     at_s: int
     holdings: Mapping[str, int]
-    counts_on: tuple[str, ...] = ()  # ids of the runs that it takes its devices from
+    counts_on: tuple[str, ...] = ()
+    made_s: int = 0
 
 
 class Action(StrEnum):

@@ -1,0 +1,56 @@
+"""The scheduling engine: pure functions from a snapshot and a policy to a plan (semantics.md).
+
+No Django, clock, chance, disk or network in here. This is the front door; everything else is the engine's own.
+"""
+
+from .admission import refusal, refusal_in
+from .cycle import decide, order
+from .order import whole_order
+from .policy import ENGINE_VERSION, Policy
+from .reasons import Code
+from .snapshot import Snapshot
+from .tree import BudgetTree, figures_of
+from .values import (
+    Action,
+    BudgetNode,
+    Claim,
+    Decision,
+    Health,
+    LeafUse,
+    LevelFigures,
+    Node,
+    Plan,
+    Reason,
+    Reservation,
+    Run,
+    Workload,
+)
+from .windows import Window
+
+__all__ = [
+    "ENGINE_VERSION",
+    "Action",
+    "BudgetNode",
+    "BudgetTree",
+    "Claim",
+    "Code",
+    "Decision",
+    "Health",
+    "LeafUse",
+    "LevelFigures",
+    "Node",
+    "Plan",
+    "Policy",
+    "Reason",
+    "Reservation",
+    "Run",
+    "Snapshot",
+    "Window",
+    "Workload",
+    "decide",
+    "figures_of",
+    "order",
+    "refusal",
+    "refusal_in",
+    "whole_order",
+]

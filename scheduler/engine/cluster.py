@@ -1,0 +1,201 @@
+"""The nodes of one cluster: who holds what, what is free, and an index of the free (semantics.md sections 6 and 7)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Mapping
+from typing import Any
+
+from .tree import TreeNode
+from .values import Claim, Health, Node, Reservation, Run
+
+
+class HeldRun:
+    """A run as the engine keeps it: its devices, its contract, and whether it was told to leave.
+
+    `contract_end_s` is None for unallocated runs and while the run is starting up. `is_over` says that the
+    contract has ended, so that the run is protected no longer.
+    """
+
+    __slots__ = (
+        "contract_end_s",
+        "funded",
+        "holdings",
+        "id",
+        "is_over",
+        "leaf",
+        "leave_by_s",
+        "min_runtime_s",
+        "priority",
+        "running_s",
+        "size_milli",
+        "started_s",
+        "workload",
+    )
+
+    def __init__(self, run: Run, leaf: TreeNode) -> None:
+        """Take over a run's values."""
+        self.id = run.id
+        self.workload = run.workload
+        self.leaf = leaf
+        self.holdings: Mapping[str, int] = run.holdings
+        self.size_milli = run.size_milli
+        self.funded = run.funded
+        self.min_runtime_s = run.min_runtime_s
+        self.started_s = run.started_s
+        self.running_s = run.running_s
+        self.priority = run.priority
+        self.leave_by_s = run.leave_by_s
+        self.contract_end_s: int | None = None
+        self.is_over = False
+
+
+class NodeState:
+    """A node with what it holds. Amounts in thousandths.
+
+    Attributes:
+        held_milli: by all runs, also those that are leaving.
+        locked_milli: free, but claimed by a pending plan.
+        leaving_milli: held by runs that were told to leave, and claimed by nobody.
+        soft_milli: held by runs that some funded workload might preempt: unallocated, or with their contract over.
+    """
+
+    __slots__ = (
+        "capacity_milli",
+        "claims",
+        "health",
+        "held_milli",
+        "indexed_milli",
+        "leaving_milli",
+        "locked_milli",
+        "name",
+        "rack",
+        "reservations",
+        "runs",
+        "soft_milli",
+        "usable_from_s",
+        "windows",
+    )
+
+    def __init__(self, node: Node) -> None:
+        """An empty node."""
+        self.name = node.name
+        self.capacity_milli = node.capacity_milli
+        self.rack = node.rack
+        self.health = node.health
+        self.windows = node.windows
+        self.usable_from_s = node.usable_from_s
+        self.held_milli = 0
+        self.locked_milli = 0
+        self.leaving_milli = 0
+        self.soft_milli = 0
+        self.runs: dict[str, HeldRun] = {}
+        self.claims: list[Claim] = []
+        self.reservations: list[Reservation] = []
+        self.indexed_milli: int | None = None
+
+    @property
+    def free_milli(self) -> int:
+        """What could start here at once."""
+        return self.capacity_milli - self.held_milli - self.locked_milli
+
+    def in_window(self, now_s: int) -> bool:
+        """Whether a maintenance window is open."""
+        return any(start_s <= now_s < until_s for start_s, until_s in self.windows)
+
+    def may_start(self, now_s: int) -> bool:
+        """Whether anything may start here: healthy, for long enough, and outside maintenance."""
+        if self.health is not Health.HEALTHY:
+            return False
+        if self.usable_from_s is not None and now_s < self.usable_from_s:
+            return False
+        return not (self.windows and self.in_window(now_s))
+
+    def must_empty(self, now_s: int) -> bool:
+        """Whether its runs have to leave: unallocated ones at once, funded ones when their contract ends."""
+        return self.health is Health.DRAINING or (self.health is Health.HEALTHY and self.in_window(now_s))
+
+    def settle_claims(self) -> None:
+        """Work out which claims are covered by runs that are leaving; the rest locks free devices."""
+        left, self.locked_milli = self._cover_claims()
+        self.leaving_milli = sum(left.values())
+
+    def left_for_nobody(self) -> list[tuple[str, int]]:
+        """Runs that are leaving with what of theirs nobody has claimed, soonest gone first."""
+        left, _ = self._cover_claims()
+        return sorted(
+            ((name, amount) for name, amount in left.items() if amount),
+            key=lambda each: (self.runs[each[0]].leave_by_s, each[0]),
+        )
+
+    def _cover_claims(self) -> tuple[dict[str, int], int]:
+        """What of leaving runs is left after the claims, by run, and what claims need beside."""
+        left = {run.id: run.holdings[self.name] for run in self.runs.values() if run.leave_by_s is not None}
+        locked_milli = 0
+        for claim in sorted(self.claims, key=lambda each: (each.made_s, each.workload)):
+            missing_milli = claim.holdings[self.name]
+            for run_id in claim.waits_for:
+                covered_milli = min(missing_milli, left.get(run_id, 0))
+                if covered_milli:
+                    left[run_id] -= covered_milli
+                    missing_milli -= covered_milli
+            locked_milli += missing_milli
+        return left, locked_milli
+
+
+class Nodes:
+    """All nodes by name, with the free ones in order.
+
+    `by_free` lists the names of the nodes where something may start by what is free there; `empty` those that are wholly free, by
+    rack. `soft` are the nodes on which preemption might find something.
+    """
+
+    def __init__(self, nodes: list[Node], now_s: int) -> None:
+        """Index empty nodes.
+
+        Raises:
+            ValueError: a name twice, or no capacity.
+        """
+        self.by_name: dict[str, NodeState] = {}
+        self.by_free: dict[int, list[str]] = {}
+        self.empty: dict[str, list[str]] = {}
+        self.soft: dict[str, NodeState] = {}
+        self.free_milli = 0
+        for node in nodes:
+            if node.name in self.by_name:
+                raise ValueError(f"node {node.name!r} is given twice")
+            if node.capacity_milli < 1:
+                raise ValueError(f"node {node.name!r} has no capacity")
+            self.by_name[node.name] = NodeState(node)
+        self.largest_milli = max((node.capacity_milli for node in nodes), default=0)
+        self.total_milli = sum(node.capacity_milli for node in nodes)
+        for state in self.by_name.values():
+            self.index(state, now_s)
+
+    def index(self, node: NodeState, now_s: int) -> None:
+        """Bring the indexes up to date after a change of one node."""
+        if node.soft_milli or node.leaving_milli:
+            self.soft[node.name] = node
+        else:
+            self.soft.pop(node.name, None)
+        free_milli = node.free_milli if node.may_start(now_s) else None
+        if free_milli == node.indexed_milli:
+            return
+        if node.indexed_milli:
+            self.free_milli -= node.indexed_milli
+            _take_out(self.by_free, node.indexed_milli, node.name)
+            if node.indexed_milli == node.capacity_milli:
+                _take_out(self.empty, node.rack, node.name)
+        node.indexed_milli = free_milli
+        if free_milli:
+            self.free_milli += free_milli
+            insort(self.by_free.setdefault(free_milli, []), node.name)
+            if free_milli == node.capacity_milli:
+                insort(self.empty.setdefault(node.rack, []), node.name)
+
+
+def _take_out(index: dict[Any, list[str]], key: object, name: str) -> None:
+    names = index[key]
+    del names[bisect_left(names, name)]
+    if not names:
+        del index[key]

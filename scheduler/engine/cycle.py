@@ -1,0 +1,361 @@
+"""One pass: the numbered steps, in order. No other file knows it.
+
+1. Workloads whose leaf is closed or has no entitlement are held; those that may return do (section 8).
+2. Plans that lost a node end; plans whose victims have left start (section 4).
+3. Nodes that have to be empty tell their runs to leave (section 7).
+4. Promises that lost a node end; holders of promises whose instant has come are placed (section 5).
+5. Funded workloads in the order of the tree: on free devices, else by preemption; the first that cannot start are
+   promised devices where a certain set exists (sections 3 to 5).
+6. Unallocated workloads, likewise, on what is free (section 3).
+7. Everybody who was looked at and waits is told why (section 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .explain import Explainer
+from .order import ShareLessWalk, Walk, funded_walk, unallocated_walk, whole_order
+from .placing import place_on_free
+from .policy import Policy
+from .preemption import Claimant, Taking, find_taking
+from .reasons import Code
+from .reservations import Certain, is_unfit
+from .snapshot import Snapshot, Trial
+from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
+from .waiting import WaitingCodes
+
+
+def decide(snapshot: Snapshot, policy: Policy, told: Mapping[str, str] | None = None) -> Plan:
+    """Decide what starts, who is preempted, who waits, and why, at the snapshot's instant.
+
+    Args:
+        snapshot: the state of one cluster. It is left as it was.
+        policy: the cluster's knobs.
+        told: reason codes by waiting workload that the caller knows already. Waits whose code is the same are left
+            out of the plan then, and so are the figures; without it everything is explained.
+
+    Raises:
+        ValueError: the snapshot was built for another lookback.
+    """
+    if snapshot.lookback_s != policy.lookback_s:
+        raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
+    one_pass = Pass(snapshot, policy)
+    try:
+        one_pass.hold_and_release()
+        one_pass.settle_plans()
+        one_pass.empty_nodes()
+        one_pass.keep_promises()
+        one_pass.start_funded()
+        one_pass.start_unallocated()
+        one_pass.explain_waits(told)
+        figures = {} if told is not None else snapshot.tree.figures(snapshot.now_s)
+    finally:
+        one_pass.trial.roll_back()
+    return Plan(
+        now_s=snapshot.now_s,
+        decisions=tuple(one_pass.decisions),
+        order=tuple(workload.id for workload, _ in one_pass.waiting),
+        figures=figures,
+        next_change_s=_next_change_s(snapshot),
+    )
+
+
+def _next_change_s(snapshot: Snapshot) -> int | None:
+    """The next instant at which a contract ends, a node changes by time alone, or a promise is due."""
+    instants = [promise.at_s for promise in snapshot.reservations.values() if promise.at_s > snapshot.now_s]
+    timer_s = snapshot.next_timer_s()
+    if timer_s is not None:
+        instants.append(timer_s)
+    return min(instants, default=None)
+
+
+def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
+    """The queue's ids in the order in which a pass would consider them if nothing could start."""
+    if snapshot.lookback_s != policy.lookback_s:
+        raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
+    return tuple(workload.id for workload in whole_order(snapshot))
+
+
+class Pass:
+    """The decisions of one pass, on a trial that is rolled back by the caller."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Nothing is decided yet."""
+        self.snapshot = snapshot
+        self.policy = policy
+        self.trial = Trial(snapshot, policy)
+        self.explainer = Explainer(self.trial)
+        self.decisions: list[Decision] = []
+        self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
+        self.codes = WaitingCodes(self.trial)
+        self._place = 0
+        self._failed: dict[str, tuple[int, list[tuple[int, int]]]] = {}
+        self._placed: set[str] = set()
+
+    def _say(self, workload_id: str, action: Action, reason: Reason) -> None:
+        self.decisions.append(Decision(workload=workload_id, action=action, reason=reason))
+
+    # --- 1 --------------------------------------------------------------------------------------------------------
+
+    def hold_and_release(self) -> None:
+        """Step 1."""
+        snapshot = self.snapshot
+        for workload in sorted(snapshot.held.values(), key=lambda each: each.id):
+            if self._reason_to_hold(workload) is None:
+                self.trial.put_back(workload)
+                self._say(workload.id, Action.RELEASE, self.explainer.released(workload))
+        stopped = [
+            (workload, code)
+            for leaf_id, queue in snapshot.queues.items()
+            if (queue.funded or queue.unallocated) and self._may_hold(leaf_id)
+            for *_, workload in (*queue.funded, *queue.unallocated)
+            if (code := self._reason_to_hold(workload)) is not None
+        ]
+        for workload, code in sorted(stopped, key=lambda each: each[0].id):
+            self._end_plans_of(workload)
+            self.trial.take_out(workload.id)
+            self._say(workload.id, Action.HOLD, self.explainer.held(workload, code))
+
+    def _may_hold(self, leaf_id: str) -> bool:
+        leaf = self.snapshot.tree.nodes[leaf_id]
+        return leaf.is_closed or not self.snapshot.is_fundable(leaf)
+
+    def _reason_to_hold(self, workload: Workload) -> Code | None:
+        leaf = self.snapshot.leaf(workload.leaf)
+        if leaf.is_closed:
+            return Code.CLOSED
+        if workload.min_runtime_s and not self.snapshot.is_fundable(leaf):
+            return Code.NO_ENTITLEMENT
+        return None
+
+    def _end_plans_of(self, workload: Workload) -> None:
+        """A workload that is held gives back what was held or promised for it."""
+        if workload.id in self.snapshot.claims:
+            reason = self.explainer.plan_ended(Code.CLOSED, "Its plan ended: it was held.")
+            self._say(workload.id, Action.END_CLAIM, reason)
+        if workload.id in self.snapshot.reservations:
+            reason = self.explainer.plan_ended(Code.CLOSED, "Its reservation ended: it was held.")
+            self._say(workload.id, Action.END_RESERVATION, reason)
+
+    # --- 2 --------------------------------------------------------------------------------------------------------
+
+    def settle_plans(self) -> None:
+        """Step 2."""
+        snapshot = self.snapshot
+        for claim in sorted(snapshot.claims.values(), key=lambda each: (each.made_s, each.workload)):
+            workload = snapshot.queued[claim.workload]
+            if not all(snapshot.nodes.by_name[name].may_start(snapshot.now_s) for name in claim.holdings):
+                self.trial.end_claim(claim.workload)
+                text = "Its plan ended: a node of it is not fit any longer."
+                self._say(workload.id, Action.END_CLAIM, self.explainer.plan_ended(Code.WAITING_NODES, text))
+            elif not any(name in snapshot.runs for name in claim.waits_for):
+                self.trial.end_claim(claim.workload)
+                self._start(workload, claim.holdings, place=None)
+            else:
+                reason = self.explainer.still_claims(claim.holdings, claim.waits_for)
+                self._say(workload.id, Action.WAIT, reason)
+                self._placed.add(workload.id)
+
+    # --- 3 --------------------------------------------------------------------------------------------------------
+
+    def empty_nodes(self) -> None:
+        """Step 3."""
+        now_s = self.trial.now_s
+        for node in self.snapshot.nodes.by_name.values():
+            if not node.soft_milli or not node.must_empty(now_s):
+                continue
+            code = Code.MAINTENANCE if node.in_window(now_s) else Code.DRAINED
+            for run in sorted(node.runs.values(), key=lambda each: each.id):
+                if run.leave_by_s is None and (run.is_over or not run.funded):
+                    self.trial.stop(run)
+                    reason = self.explainer.emptied(run, code, node.name)
+                    self.decisions.append(
+                        Decision(workload=run.workload, action=Action.PREEMPT, reason=reason, run=run.id)
+                    )
+
+    # --- 4 --------------------------------------------------------------------------------------------------------
+
+    def keep_promises(self) -> None:
+        """Step 4."""
+        snapshot = self.snapshot
+        for promise in sorted(snapshot.reservations.values(), key=lambda each: (each.at_s, each.workload)):
+            if is_unfit(self.trial, promise):
+                self.trial.end_reservation(promise.workload)
+                text = "Its reservation ended: a node of it is not fit any longer."
+                reason = self.explainer.plan_ended(Code.WAITING_NODES, text)
+                self._say(promise.workload, Action.END_RESERVATION, reason)
+            elif promise.at_s <= self.trial.now_s and promise.workload not in self._placed:
+                self._try_to_place(snapshot.queued[promise.workload], place=None)
+
+    # --- 5 --------------------------------------------------------------------------------------------------------
+
+    def start_funded(self) -> None:
+        """Step 5."""
+        walk = funded_walk(self.snapshot)
+        while (workload := walk.next()) is not None:
+            if workload.id not in self._placed:
+                self._place += 1
+                if self._fails_like_another(workload) or not self._try_to_place(workload, self._place):
+                    self._promise(workload)
+                    self.waiting.append((workload, self._place))
+            walk.go_on()
+
+    def _fails_like_another(self, workload: Workload) -> bool:
+        """Whether one of its leaf that asked for no more, in size and contract, has failed and nothing changed since."""
+        if workload.id in self.snapshot.reservations:
+            return False
+        changes, shapes = self._failed.get(workload.leaf, (-1, []))
+        return changes == self.trial.changes and any(
+            size_milli <= workload.size_milli and min_runtime_s <= workload.min_runtime_s
+            for size_milli, min_runtime_s in shapes
+        )
+
+    def _note_failure(self, workload: Workload) -> None:
+        if workload.node is not None or workload.id in self.snapshot.reservations:
+            return
+        changes, shapes = self._failed.get(workload.leaf, (-1, []))
+        if changes != self.trial.changes:
+            shapes = []
+            self._failed[workload.leaf] = (self.trial.changes, shapes)
+        shapes.append((workload.size_milli, workload.min_runtime_s))
+
+    def _try_to_place(self, workload: Workload, place: int | None) -> bool:
+        """Start it on free devices, else hold devices for it while victims leave."""
+        holdings = place_on_free(self.snapshot, workload)
+        if holdings is not None:
+            self._start(workload, holdings, place)
+            return True
+        taking = find_taking(self.trial, workload) if self.snapshot.nodes.soft else None
+        if taking is None:
+            self._note_failure(workload)
+            return False
+        self._claim(workload, taking, place)
+        return True
+
+    def _start(self, workload: Workload, holdings: Mapping[str, int], place: int | None) -> None:
+        is_funded = workload.min_runtime_s > 0
+        reason = self.explainer.started(workload, holdings, is_funded)
+        self._end_promise_to(workload, reason)
+        self.trial.start(workload, holdings, is_funded)
+        self._placed.add(workload.id)
+        self.decisions.append(
+            Decision(
+                workload=workload.id,
+                action=Action.START,
+                reason=reason,
+                holdings=holdings,
+                funded=is_funded,
+                place=place,
+            )
+        )
+
+    def _claim(self, workload: Workload, taking: Taking, place: int | None) -> None:
+        claimant = Claimant(self.trial, workload)
+        for victim in taking.victims:
+            code = claimant.rule_against(victim)
+            assert code is not None, f"{victim.id} may not be preempted by {workload.id}"
+            reason = self.explainer.preempted(claimant, victim, code)
+            self.decisions.append(
+                Decision(
+                    workload=victim.workload, action=Action.PREEMPT, reason=reason, run=victim.id, by=workload.id
+                )
+            )
+        for victim in taking.victims:
+            self.trial.stop(victim)
+        self.trial.claim(Claim(workload.id, taking.holdings, taking.waits_for, self.trial.now_s))
+        reason = self.explainer.claims(workload, taking)
+        self._end_promise_to(workload, reason)
+        self._placed.add(workload.id)
+        self.decisions.append(
+            Decision(
+                workload=workload.id,
+                action=Action.CLAIM,
+                reason=reason,
+                holdings=taking.holdings,
+                funded=True,
+                place=place,
+            )
+        )
+
+    def _end_promise_to(self, workload: Workload, reason: Reason) -> None:
+        if workload.id in self.snapshot.reservations:
+            self.trial.end_reservation(workload.id)
+            self._say(workload.id, Action.END_RESERVATION, reason)
+
+    def _promise(self, workload: Workload) -> None:
+        """Promise devices to one of the first that cannot start, or move a promise earlier (section 5)."""
+        promise = self.snapshot.reservations.get(workload.id)
+        if promise is None and len(self.snapshot.reservations) >= self.policy.reservations:
+            return
+        certain = self.codes.certain(workload)
+        if certain is None or certain.at_s <= self.trial.now_s:
+            return
+        if promise is None or certain.at_s < promise.at_s:
+            self._reserve(workload, certain)
+
+    def _reserve(self, workload: Workload, certain: Certain) -> None:
+        promise = Reservation(workload.id, certain.at_s, certain.holdings, certain.counts_on, self.trial.now_s)
+        self.trial.reserve(promise)
+        reason = self.explainer.promised(workload, certain.holdings, certain.at_s, certain.counts_on)
+        self.decisions.append(
+            Decision(
+                workload=workload.id, action=Action.RESERVE, reason=reason, holdings=certain.holdings, funded=True
+            )
+        )
+
+    # --- 6 --------------------------------------------------------------------------------------------------------
+
+    def start_unallocated(self) -> None:
+        """Step 6."""
+        for walk in (unallocated_walk(self.snapshot), ShareLessWalk(self.snapshot)):
+            self._start_on_free(walk)
+
+    def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
+        while (workload := walk.next()) is not None:
+            self._place += 1
+            holdings = place_on_free(self.snapshot, workload)
+            if holdings is None:
+                self.waiting.append((workload, self._place))
+            else:
+                self._start(workload, holdings, self._place)
+            walk.go_on()
+
+    # --- 7 --------------------------------------------------------------------------------------------------------
+
+    def explain_waits(self, told: Mapping[str, str] | None) -> None:
+        """Step 7."""
+        found = [
+            (workload, place, self.codes.certain(workload) if workload.min_runtime_s else None)
+            for workload, place in self.waiting
+        ]
+        promises = dict(self.snapshot.reservations)
+        for workload_id in sorted(promises):
+            self.trial.end_reservation(workload_id)
+        reasons: dict[object, Reason] = {}
+        for workload, place, certain in found:
+            promise = promises.get(workload.id)
+            code = self._code(workload, certain, promise, bool(promises))
+            if told is not None and told.get(workload.id) == code:
+                continue
+            if promise is not None and code is Code.WAITING_CAPACITY:
+                reason = self.explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
+            else:
+                at_s = None if certain is None or code is Code.WAITING_NODES else certain.at_s
+                key = (code, at_s, self.codes.shape(workload))
+                if key not in reasons:
+                    reasons[key] = self.explainer.waits(workload, code, at_s)
+                reason = reasons[key]
+            self.decisions.append(Decision(workload=workload.id, action=Action.WAIT, reason=reason, place=place))
+
+    def _code(
+        self, workload: Workload, certain: Certain | None, promise: Reservation | None, are_promises: bool
+    ) -> Code:
+        code = self.codes.static_code(workload)
+        if code is not None:
+            return code
+        if promise is not None:
+            return Code.WAITING_CAPACITY
+        if are_promises and workload.min_runtime_s and self.codes.is_within_reach(workload):
+            return Code.WAITING_RESERVATION
+        return self.codes.code(workload, certain)

@@ -1,0 +1,230 @@
+"""One plain sentence and the numbers behind every decision (semantics.md section 9).
+
+Sentences name what is so, because of whom or what. They hold no instants: those stand in `Reason.earliest_start_s` and in the
+numbers, on the caller's clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .cluster import HeldRun
+from .preemption import Claimant, Taking
+from .reasons import Code
+from .snapshot import Snapshot, Trial
+from .tree import TreeNode, sides
+from .values import Reason, Workload
+
+
+def amount(snapshot: Snapshot, size_milli: int) -> str:
+    """An amount in the cluster's unit: "1 GPU", "8 GPUs", "0.25 GPU"."""
+    whole, rest = divmod(size_milli, 1_000)
+    number = f"{whole:,}" if not rest else f"{size_milli / 1_000:,.3f}".rstrip("0")
+    return f"{number} {snapshot.unit}{'s' if size_milli > 1_000 else ''}"
+
+
+def named(snapshot: Snapshot, nodes: Iterable[TreeNode]) -> str:
+    """Budget nodes as people call them: "Vision", "Vision and Robotics", "Vision and 3 others"."""
+    names = [snapshot.names.get(node.id, node.id) for node in nodes]
+    if len(names) > 3:
+        return f"{names[0]}, {names[1]} and {len(names) - 2} others"
+    return " and ".join(names) if len(names) < 3 else f"{names[0]}, {names[1]} and {names[2]}"
+
+
+def places(holdings: Mapping[str, int]) -> str:
+    """Nodes of a holding, shortened when there are many."""
+    names = sorted(holdings)
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]} and {len(names) - 1} other nodes"
+
+
+class Explainer:
+    """Writes the reasons of one pass. What workloads of one leaf have in common is worked out once."""
+
+    def __init__(self, trial: Trial) -> None:
+        """Explain what this trial decides."""
+        self._trial = trial
+        self._snapshot = trial.snapshot
+        self._levels: dict[tuple[str, bool, int], tuple[list[dict[str, Any]], str]] = {}
+        self._demand: dict[bool, set[str]] = {}
+
+    # --- the order ------------------------------------------------------------------------------------------------
+
+    def levels(self, leaf: TreeNode, is_funded: bool) -> tuple[list[dict[str, Any]], str]:
+        """The figures of each node from the top down to the leaf beside the sibling that goes first, and who is ahead.
+
+        The second part names the siblings that have had less, at the highest level at which there are any.
+        """
+        key = (leaf.id, is_funded, self._trial.changes)
+        if key not in self._levels:
+            self._levels[key] = self._compare(leaf, is_funded)
+        return self._levels[key]
+
+    def _compare(self, leaf: TreeNode, is_funded: bool) -> tuple[list[dict[str, Any]], str]:
+        rows: list[dict[str, Any]] = []
+        ahead_of_it = ""
+        for node in leaf.path:
+            assert node.parent is not None
+            rivals = [each for each in node.parent.children if each is node or self._has_demand(each, is_funded)]
+            less = [each for each in rivals if each is not node and self._served(each, is_funded, node)]
+            first = min(less, key=lambda each: self._sort_key(each, is_funded), default=None)
+            if less and not ahead_of_it:
+                less.sort(key=lambda each: self._sort_key(each, is_funded))
+                ahead_of_it = named(self._snapshot, less)
+                ahead_of_it += " has had less of its share" if len(less) == 1 else " have had less of their share"
+            rows.append({**self.figures(node), "first": None if first is None else self.figures(first)})
+        return rows, ahead_of_it
+
+    def _has_demand(self, node: TreeNode, is_funded: bool) -> bool:
+        if is_funded not in self._demand:
+            waiting = {
+                each.id
+                for leaf_id, queue in self._snapshot.queues.items()
+                if (queue.funded if is_funded else queue.unallocated)
+                for each in self._snapshot.tree.nodes[leaf_id].path
+            }
+            self._demand[is_funded] = waiting
+        return node.id in self._demand[is_funded]
+
+    def _sort_key(self, node: TreeNode, is_funded: bool) -> tuple[bool, int, str]:
+        return not node.weight, self._figure(node, is_funded) * node.weight, node.id
+
+    def _served(self, other: TreeNode, is_funded: bool, node: TreeNode) -> bool:
+        return self._sort_key(other, is_funded)[:2] < self._sort_key(node, is_funded)[:2]
+
+    def _figure(self, node: TreeNode, is_funded: bool) -> int:
+        now_s = self._trial.now_s
+        return node.account.served(now_s) if is_funded else node.account.served_uncharged(now_s)
+
+    def figures(self, node: TreeNode) -> dict[str, Any]:
+        """One node's numbers, as JSON has them."""
+        now_s = self._trial.now_s
+        return {
+            "node": node.id,
+            "used_milli_s": node.account.charged.bring_to(now_s),
+            "committed_milli_s": node.account.committed(now_s),
+            "uncharged_milli_s": node.account.uncharged.bring_to(now_s),
+            "shares": node.shares,
+        }
+
+    # --- what a pass did ------------------------------------------------------------------------------------------
+
+    def started(self, workload: Workload, holdings: Mapping[str, int], is_funded: bool) -> Reason:
+        """It holds its devices from now on."""
+        rows, _ = self.levels(self._snapshot.leaf(workload.leaf), is_funded)
+        size = amount(self._snapshot, sum(holdings.values()))
+        how = "charged to its project" if is_funded else "uncharged, on what nobody funded needs"
+        return Reason(Code.STARTED, f"Started with {size} on {places(holdings)}, {how}.", {"levels": rows})
+
+    def claims(self, workload: Workload, taking: Taking) -> Reason:
+        """Its devices are chosen, and it waits until they are left."""
+        size = amount(self._snapshot, sum(taking.holdings.values()))
+        return self._waits_for(taking.waits_for, f"{size} on {places(taking.holdings)}", taking.holdings)
+
+    def still_claims(self, holdings: Mapping[str, int], waits_for: Sequence[str]) -> Reason:
+        """It still waits until its devices are left."""
+        size = amount(self._snapshot, sum(holdings.values()))
+        return self._waits_for(waits_for, f"{size} on {places(holdings)}", holdings)
+
+    def _waits_for(self, run_ids: Sequence[str], what: str, holdings: Mapping[str, int]) -> Reason:
+        gone_by_s = [
+            run.leave_by_s
+            for run_id in run_ids
+            if (run := self._snapshot.runs.get(run_id)) is not None and run.leave_by_s is not None
+        ]
+        numbers = {"waits_for": list(run_ids), "holdings": dict(holdings)}
+        text = f"Waiting: {what} are held for it until the runs there have saved and left."
+        return Reason(Code.WAITING_VICTIMS, text, numbers, max(gone_by_s, default=None))
+
+    def preempted(self, claimant: Claimant, victim: HeldRun, code: Code) -> Reason:
+        """A run was told to leave for a workload, with both sides' numbers."""
+        snapshot = self._snapshot
+        by = claimant.workload.id
+        size = amount(snapshot, victim.size_milli)
+        numbers: dict[str, Any] = {"by": by, "rule": code.value}
+        if victim.funded:
+            numbers["contract_over_for_s"] = self._trial.now_s - (victim.contract_end_s or self._trial.now_s)
+        if victim.leaf is claimant.leaf:
+            numbers["priorities"] = [claimant.workload.priority, victim.priority]
+        else:
+            own, theirs = sides(claimant.leaf, victim.leaf)
+            numbers["sides"] = [self.figures(own), self.figures(theirs)]
+            numbers["margin_milli_s"] = list(claimant.margin_milli_s.as_integer_ratio())
+        if code is Code.PREEMPTED_UNALLOCATED:
+            text = f"{by} took its {size}. It ran unallocated, which any funded workload may take over."
+        elif code is Code.PREEMPTED_PRIORITY:
+            text = f"{by} took its {size}. Its contract was over, and {by} has the higher priority in the same project."
+        elif code is Code.PREEMPTED_FAIR_SHARE:
+            had = "had been served less of its share than"
+            who, whom = named(snapshot, [own]), named(snapshot, [theirs])
+            text = f"{by} took its {size}. Its contract was over, and {who} {had} {whom}."
+        else:
+            text = f"{by} took its {size}. Its contract was over, and these had been promised to {by} from now on."
+        return Reason(code, text, numbers)
+
+    def emptied(self, victim: HeldRun, code: Code, node: str) -> Reason:
+        """A run was told to leave because its node is to be empty."""
+        why = "is in maintenance" if code is Code.MAINTENANCE else "is being drained"
+        what = "its contract was over" if victim.funded else "it ran unallocated"
+        numbers: dict[str, Any] = {"node": node}
+        if victim.funded:
+            numbers["contract_over_for_s"] = self._trial.now_s - (victim.contract_end_s or self._trial.now_s)
+        return Reason(code, f"Stopped: {node} {why}, and {what}.", numbers)
+
+    def held(self, workload: Workload, code: Code) -> Reason:
+        """It may not wait here any longer."""
+        name = named(self._snapshot, [self._snapshot.leaf(workload.leaf)])
+        if code is Code.CLOSED:
+            return Reason(code, f"Held: {name} is closed. Move it or cancel it.", {"leaf": workload.leaf})
+        text = f"Held: {name} has no allocation to charge. It returns to its place when {name} has one again."
+        return Reason(code, text, {"leaf": workload.leaf})
+
+    def released(self, workload: Workload) -> Reason:
+        """What held it is gone."""
+        name = named(self._snapshot, [self._snapshot.leaf(workload.leaf)])
+        return Reason(Code.WAITING_ORDER, f"Back in its old place in the queue of {name}.", {"leaf": workload.leaf})
+
+    def promised(self, workload: Workload, holdings: Mapping[str, int], at_s: int, counts_on: Sequence[str]) -> Reason:
+        """From that instant on these devices are its own."""
+        size = amount(self._snapshot, sum(holdings.values()))
+        numbers = {"at_s": at_s, "counts_on": list(counts_on), "holdings": dict(holdings)}
+        text = f"Waiting: {size} on {places(holdings)} are reserved for it from when contracts there have ended."
+        return Reason(Code.WAITING_CAPACITY, text, numbers, at_s)
+
+    def plan_ended(self, code: Code, text: str) -> Reason:
+        """A claim or a promise stands no longer."""
+        return Reason(code, text)
+
+    # --- why it waits ---------------------------------------------------------------------------------------------
+
+    def waits(self, workload: Workload, code: Code, at_s: int | None) -> Reason:
+        """Why a workload was left waiting; shared by all of its shape and leaf."""
+        snapshot = self._snapshot
+        is_funded = workload.min_runtime_s > 0
+        rows, ahead = self.levels(snapshot.leaf(workload.leaf), is_funded)
+        size = amount(snapshot, workload.size_milli)
+        numbers: dict[str, Any] = {
+            "levels": rows,
+            "size_milli": workload.size_milli,
+            "free_milli": snapshot.nodes.free_milli,
+        }
+        return Reason(code, self._sentence(code, size, ahead, is_funded, at_s), numbers, at_s)
+
+    def _sentence(self, code: Code, size: str, ahead: str, is_funded: bool, at_s: int | None) -> str:
+        unit = self._snapshot.unit
+        if code is Code.TOO_LARGE:
+            return f"It asks for {size}, which is more than the whole cluster has."
+        if code is Code.WAITING_NODES:
+            return f"Waiting: too few nodes are fit for {size}."
+        if code is Code.WAITING_RESERVATION:
+            return f"Waiting: {size} are within reach, but its contract would delay a start that was promised."
+        if code is Code.WAITING_PLACEMENT:
+            where = f"; enough contracts for {size} together end at the instant given" if at_s is not None else ""
+            return f"Waiting: enough {unit}s are free, but not where {size} would be together{where}."
+        if code is Code.WAITING_CAPACITY:
+            return f"Waiting: the {unit}s that it may have are inside contracts. Enough for {size} end at the instant given."
+        if ahead:
+            return f"Waiting: {ahead}."
+        if is_funded:
+            return f"Waiting: no {size} are free, and nobody else has had more of a share that it could take over from."
+        return f"Waiting: no {size} are free, and unallocated work starts only on what nobody funded needs."

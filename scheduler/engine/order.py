@@ -1,0 +1,163 @@
+"""Who is next: the walk down the tree (semantics.md section 3). One of the engine's three seams.
+
+A walk looks at one workload after the other and is told what became of it: `pass_over` (it waits) or `count` (it was placed, which
+changed the figures of its path). It is lazy: nothing is sorted that nobody looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heapreplace
+
+from .snapshot import LeafQueue, QueueEntry, Snapshot
+from .tree import TreeNode
+from .values import Workload
+
+Key = tuple[int, int, str, "Step"]
+"""Served by shares, then the next workload's first submission and id."""
+
+
+class Step:
+    """A node on the walk. An inner node keeps its children with demand in a heap, a leaf the rest of its queue."""
+
+    __slots__ = ("children", "entries", "node", "position", "with_demand")
+
+    def __init__(self, node: TreeNode) -> None:
+        """A node without demand yet."""
+        self.node = node
+        self.with_demand: list[Step] = []
+        self.children: list[Key] = []
+        self.entries: list[QueueEntry] = []
+        self.position = 0
+
+    def next_entry(self) -> QueueEntry | None:
+        """What the walk would find below this node."""
+        step = self
+        while step.children:
+            step = step.children[0][3]
+        return step.entries[step.position] if step.position < len(step.entries) else None
+
+
+class Walk:
+    """A walk down the tree over what waits.
+
+    `queue_of` picks the funded or the unallocated part of a leaf's queue, `served` the figure that is divided by
+    shares. Leaves without entitlement are no part of it.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        queue_of: Callable[[LeafQueue], list[QueueEntry]],
+        served: Callable[[TreeNode, int], int],
+    ) -> None:
+        """Stand at the root."""
+        self._served = served
+        self._now_s = snapshot.now_s
+        self._trail: list[Step] = []
+        steps = {snapshot.tree.root.id: Step(snapshot.tree.root)}
+        for leaf_id, queue in snapshot.queues.items():
+            entries = queue_of(queue)
+            leaf = snapshot.tree.nodes[leaf_id]
+            if entries and snapshot.is_fundable(leaf):
+                _step_for(leaf, steps).entries = entries.copy()
+        self._root = steps[snapshot.tree.root.id]
+        self._order_children(self._root)
+
+    def _order_children(self, step: Step) -> None:
+        for child in step.with_demand:
+            self._order_children(child)
+            step.children.append(self._key(child))
+        heapify(step.children)
+
+    def _key(self, step: Step) -> Key:
+        entry = step.next_entry()
+        assert entry is not None, f"{step.node.id} is on the walk without demand"
+        return self._served(step.node, self._now_s) * step.node.weight, entry[1], entry[2], step
+
+    def next(self) -> Workload | None:
+        """The workload that goes first now, or None when all were looked at."""
+        step = self._root
+        trail = self._trail
+        trail.clear()
+        while step.children:
+            trail.append(step)
+            step = step.children[0][3]
+        trail.append(step)
+        return step.entries[step.position][3] if step.position < len(step.entries) else None
+
+    def go_on(self) -> None:
+        """Leave the present workload behind, whether it was placed or waits; figures of its path are read anew."""
+        self._trail[-1].position += 1
+        while len(self._trail) > 1:
+            step = self._trail.pop()
+            heap = self._trail[-1].children
+            if step.children or step.position < len(step.entries):
+                heapreplace(heap, self._key(step))
+            else:
+                heappop(heap)
+
+
+def _step_for(node: TreeNode, steps: dict[str, Step]) -> Step:
+    """The step of a node, made and hung below its parent's the first time."""
+    if node.id not in steps:
+        steps[node.id] = Step(node)
+        if node.parent is not None:
+            _step_for(node.parent, steps).with_demand.append(steps[node.id])
+    return steps[node.id]
+
+
+def funded_walk(snapshot: Snapshot) -> Walk:
+    """Funded workloads, by used and committed over shares, level by level."""
+    return Walk(snapshot, lambda queue: queue.funded, lambda node, now_s: node.account.served(now_s))
+
+
+def unallocated_walk(snapshot: Snapshot) -> Walk:
+    """Unallocated workloads of leaves with an entitlement, by uncharged use over shares, level by level."""
+    return Walk(snapshot, lambda queue: queue.unallocated, lambda node, now_s: node.account.served_uncharged(now_s))
+
+
+class ShareLessWalk:
+    """Unallocated workloads of leaves without entitlement: after all others, by uncharged use, then submission."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Look at the leaves that have demand."""
+        self._now_s = snapshot.now_s
+        self._heap: list[Key] = []
+        for leaf_id, queue in snapshot.queues.items():
+            leaf = snapshot.tree.nodes[leaf_id]
+            if queue.unallocated and not snapshot.is_fundable(leaf):
+                step = Step(leaf)
+                step.entries = queue.unallocated.copy()
+                self._heap.append(self._key(step))
+        heapify(self._heap)
+
+    def _key(self, step: Step) -> Key:
+        entry = step.entries[step.position]
+        return step.node.account.served_uncharged(self._now_s), entry[1], entry[2], step
+
+    def next(self) -> Workload | None:
+        """The workload that goes first now, or None when all were looked at."""
+        if not self._heap:
+            return None
+        step = self._heap[0][3]
+        return step.entries[step.position][3]
+
+    def go_on(self) -> None:
+        """Leave the present workload behind."""
+        step = self._heap[0][3]
+        step.position += 1
+        if step.position < len(step.entries):
+            heapreplace(self._heap, self._key(step))
+        else:
+            heappop(self._heap)
+
+
+def whole_order(snapshot: Snapshot) -> list[Workload]:
+    """The queue in the order in which a pass would look at it if nothing could start."""
+    found = []
+    for walk in (funded_walk(snapshot), unallocated_walk(snapshot), ShareLessWalk(snapshot)):
+        while (workload := walk.next()) is not None:
+            found.append(workload)
+            walk.go_on()
+    return found

@@ -1,0 +1,180 @@
+"""Where a gang may go (semantics.md section 6). One of the engine's three seams.
+
+Up to one node's worth goes on one node, best fit; more means whole nodes, in one rack if one can hold them, else over as few as
+possible. What a workload may hold on a node is further bounded by maintenance windows and by promises to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .cluster import HeldRun, NodeState
+from .snapshot import Snapshot
+from .values import Claim, Reservation, Workload
+
+
+class Candidate(NamedTuple):
+    """A whole node that a gang could have; lower `cost` first, then fewer racks, then lower `finer`, then name."""
+
+    cost: tuple[int, ...]
+    finer: tuple[object, ...]
+    node: NodeState
+
+
+def is_whole_nodes(snapshot: Snapshot, size_milli: int) -> bool:
+    """Whether a gang of that size is larger than any node, and so takes whole nodes."""
+    return size_milli > snapshot.nodes.largest_milli
+
+
+def allowance_milli(
+    snapshot: Snapshot, node: NodeState, workload: Workload, starts_s: int, without: Collection[str] = ()
+) -> int:
+    """The most that a workload may hold on a node if it starts then, apart from what is free.
+
+    Its contract may not reach into a maintenance window, and, beyond the instant of a promise to somebody else, it
+    may use only what that promise leaves over (section 5). Runs in `without` are thought away.
+    """
+    if not workload.min_runtime_s or not (node.windows or node.reservations):
+        return node.capacity_milli
+    ends_s = starts_s + workload.min_runtime_s
+    if meets_window(node, starts_s, ends_s):
+        return 0
+    allowed_milli = node.capacity_milli
+    others = [each for each in node.reservations if each.workload != workload.id]
+    for promise in others:
+        if promise.at_s < ends_s:
+            due_milli = sum(each.holdings[node.name] for each in others if each.at_s <= promise.at_s)
+            stays_milli = _outlasting_milli(snapshot, node, promise, without)
+            allowed_milli = min(allowed_milli, node.capacity_milli - due_milli - stays_milli)
+    return max(0, allowed_milli)
+
+
+def meets_window(node: NodeState, starts_s: int, ends_s: int) -> bool:
+    """Whether a contract [starts_s, ends_s) would reach into a maintenance window of the node."""
+    return any(from_s < ends_s and starts_s < until_s for from_s, until_s in node.windows)
+
+
+def _outlasting_milli(
+    snapshot: Snapshot, node: NodeState, promise: Reservation, without: Collection[str]
+) -> int:
+    """What is held on a node by runs and plans that the promise's holder cannot count on at its instant."""
+    runs_milli = sum(
+        run.holdings[node.name]
+        for run in node.runs.values()
+        if run.id not in without and run.leave_by_s is None and not yields_to(run, promise)
+    )
+    return runs_milli + sum(
+        claim.holdings[node.name] for claim in node.claims if not _claim_yields(snapshot, claim, promise)
+    )
+
+
+def yields_to(run: HeldRun, promise: Reservation) -> bool:
+    """Whether a run on a promised node will be the holder's to take at the promised instant."""
+    if not run.funded or run.id in promise.counts_on:
+        return True
+    ends_s = run.contract_end_s if run.contract_end_s is not None else run.started_s + run.min_runtime_s
+    return run.started_s >= promise.made_s and ends_s <= promise.at_s
+
+
+def _claim_yields(snapshot: Snapshot, claim: Claim, promise: Reservation) -> bool:
+    workload = snapshot.queued[claim.workload]
+    last_exit_s = max(
+        (run.leave_by_s or claim.made_s for name in claim.waits_for if (run := snapshot.runs.get(name))),
+        default=claim.made_s,
+    )
+    return claim.made_s >= promise.made_s and last_exit_s + workload.min_runtime_s <= promise.at_s
+
+
+def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+    """Devices that are free now, for the whole gang; None if there are none such."""
+    size_milli = workload.size_milli
+    if size_milli > snapshot.nodes.free_milli:
+        return None
+    if workload.node is not None:
+        node = snapshot.nodes.by_name.get(workload.node)
+        return {node.name: size_milli} if node is not None and _fits_free(snapshot, node, workload) else None
+    if is_whole_nodes(snapshot, size_milli):
+        return _place_on_empty_nodes(snapshot, workload)
+    by_free = snapshot.nodes.by_free
+    for free_milli in sorted(free for free in by_free if free >= size_milli):
+        for name in by_free[free_milli]:
+            if _fits_free(snapshot, snapshot.nodes.by_name[name], workload):
+                return {name: size_milli}
+    return None
+
+
+def _fits_free(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
+    free_milli = node.indexed_milli
+    if free_milli is None or free_milli < workload.size_milli:
+        return False
+    return allowance_milli(snapshot, node, workload, snapshot.now_s) >= workload.size_milli
+
+
+def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+    nodes = snapshot.nodes
+    empty = [nodes.by_name[name] for names in nodes.empty.values() for name in names]
+    if sum(node.capacity_milli for node in empty) < workload.size_milli:
+        return None
+    candidates = [
+        Candidate((), (), node)
+        for node in empty
+        if allowance_milli(snapshot, node, workload, snapshot.now_s) >= node.capacity_milli
+    ]
+    chosen = choose_whole_nodes(candidates, workload.size_milli)
+    return None if chosen is None else {node.name: node.capacity_milli for node in chosen}
+
+
+def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int) -> list[NodeState] | None:
+    """Whole nodes for a gang: least cost first, then as few racks as possible; None if they are not enough.
+
+    The nodes of least cost that are enough are taken; racks, `finer` and names choose only among nodes of the
+    highest cost taken, since the others are all needed. No node can be put back.
+    """
+    ranked = sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli, each.finer, each.node.name))
+    missing_milli = size_milli
+    last_cost = None
+    for each in ranked:
+        if missing_milli <= 0:
+            break
+        missing_milli -= each.node.capacity_milli
+        last_cost = each.cost
+    if missing_milli > 0 or last_cost is None:
+        return None
+    chosen = [each.node for each in ranked if each.cost < last_cost]
+    equals = [each.node for each in ranked if each.cost == last_cost]
+    missing_milli = size_milli - sum(node.capacity_milli for node in chosen)
+    chosen += _fewest_racks(equals, missing_milli, {node.rack for node in chosen})
+    return _put_back(chosen, size_milli)
+
+
+def _fewest_racks(nodes: Sequence[NodeState], size_milli: int, used: Collection[str]) -> list[NodeState]:
+    """Enough of these nodes, which are in order of preference, over as few further racks as possible."""
+    racks: dict[str, list[NodeState]] = {}
+    for node in nodes:
+        racks.setdefault(node.rack, []).append(node)
+    room = {name: sum(node.capacity_milli for node in members) for name, members in racks.items()}
+    chosen: list[NodeState] = []
+    missing_milli = size_milli
+    while missing_milli > 0:
+        enough = [name for name in room if room[name] >= missing_milli]
+        if enough:  # the rack that this leaves least of, so that large ones stay whole
+            rack = min(enough, key=lambda name: (name not in used, room[name], name))
+        else:
+            rack = min(room, key=lambda name: (name not in used, -room[name], name))
+        for node in racks[rack]:
+            if missing_milli > 0:
+                chosen.append(node)
+                missing_milli -= node.capacity_milli
+        del room[rack]
+    return chosen
+
+
+def _put_back(chosen: list[NodeState], size_milli: int) -> list[NodeState]:
+    """Drop nodes that a gang does not need (nodes of several sizes), the most costly, which come last, first."""
+    spare_milli = sum(node.capacity_milli for node in chosen) - size_milli
+    for node in reversed(chosen.copy()):
+        if node.capacity_milli <= spare_milli:
+            chosen.remove(node)
+            spare_milli -= node.capacity_milli
+    return chosen

@@ -1,0 +1,318 @@
+"""Who may be preempted, by whom, and the choice of victims (semantics.md section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from typing import NamedTuple
+
+from .cluster import HeldRun, NodeState
+from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
+from .reasons import Code
+from .snapshot import Trial
+from .tree import TreeNode, may_swap
+from .values import Reservation, Workload
+
+FinerKey = tuple[int, Fraction, int, str]
+"""Which of two victims that cost the same goes first: unallocated, most served, latest start, id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Devices for a whole gang that have to be left first.
+
+    `victims` are newly told to leave; `waits_for` are all runs whose leaving it waits for, these included.
+    """
+
+    holdings: Mapping[str, int]
+    victims: tuple[HeldRun, ...]
+    waits_for: tuple[str, ...]
+
+
+class NodeCost(NamedTuple):
+    """What it costs to make room on one node, compared from left to right. A gang is disturbed whole."""
+
+    funded_milli: int
+    disturbed_milli: int
+    victims: int
+    left_milli: int  # of what others are leaving already: free devices first
+    finer: tuple[FinerKey, ...]
+
+
+class Claimant:
+    """A funded workload that looks for devices, with what it may take from whom."""
+
+    def __init__(self, trial: Trial, workload: Workload) -> None:
+        """Prepare the comparison of sides."""
+        self.trial = trial
+        self.snapshot = trial.snapshot
+        self.workload = workload
+        self.leaf = trial.snapshot.leaf(workload.leaf)
+        margin = trial.policy.swap_margin
+        self.margin_milli_s = margin * workload.size_milli * workload.min_runtime_s if margin else Fraction(0)
+        promise = trial.snapshot.reservations.get(workload.id)
+        self.due: Reservation | None = promise if promise is not None and promise.at_s <= trial.now_s else None
+
+    def has_been_served_less(self, victim: HeldRun) -> bool:
+        """Rules (b) and (c) but for the end of the contract."""
+        if victim.leaf is self.leaf:
+            return victim.priority < self.workload.priority
+        memo = self.trial.swap_memo
+        key = (self.leaf.id, victim.leaf.id, self.margin_milli_s)
+        if key not in memo:
+            memo[key] = may_swap(self.leaf, victim.leaf, self.margin_milli_s, self.trial.now_s)
+        return memo[key]
+
+    def rule_against(self, victim: HeldRun) -> Code | None:
+        """The rule of section 4 by which it may take a run's devices now, or None."""
+        if victim.leave_by_s is not None:
+            return None
+        if not victim.funded:
+            return Code.PREEMPTED_UNALLOCATED
+        if not victim.is_over:
+            return None
+        if self.has_been_served_less(victim):
+            return Code.PREEMPTED_PRIORITY if victim.leaf is self.leaf else Code.PREEMPTED_FAIR_SHARE
+        if self.due is not None and self._is_due(victim, self.due):
+            return Code.PREEMPTED_RESERVATION
+        return None
+
+    def _is_due(self, victim: HeldRun, promise: Reservation) -> bool:
+        if victim.id in promise.counts_on:
+            return True
+        return victim.started_s >= promise.made_s and not promise.holdings.keys().isdisjoint(victim.holdings)
+
+
+def find_taking(trial: Trial, workload: Workload) -> Taking | None:
+    """The least costly way to make room for a whole gang, or None.
+
+    Devices that are being left and that nobody has claimed come before anyone new is stopped; nobody is stopped
+    who could have been spared.
+    """
+    snapshot = trial.snapshot
+    claimant = Claimant(trial, workload)
+    if is_whole_nodes(snapshot, workload.size_milli):
+        return _take_whole_nodes(claimant)
+    if workload.node is not None:
+        node = snapshot.nodes.by_name.get(workload.node)
+        options = [] if node is None else _options(claimant, [node])
+    else:
+        options = _options(claimant, list(snapshot.nodes.soft.values()))
+    best: tuple[NodeCost, int, str] | None = None
+    best_victims: tuple[HeldRun, ...] = ()
+    for (funded_milli, held_milli), node in options:
+        if best is not None and (funded_milli, held_milli) > best[0][:2]:
+            break
+        found = _cheapest_on(claimant, node)
+        if found is None:
+            continue
+        key = (found[0], node.free_milli + node.leaving_milli, node.name)
+        if best is None or key < best:
+            best, best_victims = key, found[1]
+    if best is None:
+        return None
+    node = snapshot.nodes.by_name[best[2]]
+    missing_milli = workload.size_milli - node.free_milli - sum(run.holdings[node.name] for run in best_victims)
+    waits_for = (*_first_to_leave(node, missing_milli), *sorted(run.id for run in best_victims))
+    return Taking({node.name: workload.size_milli}, best_victims, waits_for)
+
+
+def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int, int], NodeState]]:
+    """Nodes where there may be room, with the least that it could cost, cheapest first."""
+    size_milli = claimant.workload.size_milli
+    options = []
+    for node in nodes:
+        room_milli = node.free_milli + node.leaving_milli
+        if node.indexed_milli is None or room_milli + node.soft_milli < size_milli:
+            continue
+        need_milli = max(0, size_milli - room_milli)
+        if need_milli:
+            unallocated_milli = sum(
+                run.holdings[node.name]
+                for run in node.runs.values()
+                if not run.funded and run.leave_by_s is None
+            )
+            options.append(((max(0, need_milli - unallocated_milli), need_milli), node))
+        else:
+            options.append(((0, 0), node))
+    options.sort(key=lambda option: (option[0], option[1].name))
+    return options
+
+
+def _cheapest_on(claimant: Claimant, node: NodeState) -> tuple[NodeCost, tuple[HeldRun, ...]] | None:
+    """The best set of victims on one node, exactly, or None."""
+    trial = claimant.trial
+    workload = claimant.workload
+    victims = [run for run in node.runs.values() if claimant.rule_against(run) is not None]
+    room_milli = node.free_milli + node.leaving_milli
+    need_milli = workload.size_milli - room_milli
+    if need_milli > sum(run.holdings[node.name] for run in victims):
+        return None
+    keyed = sorted(((_finer_key(claimant, run), run) for run in victims), key=lambda each: each[0])
+    starts_s = trial.now_s + trial.policy.grace_s
+    if allowance_milli(claimant.snapshot, node, workload, starts_s) >= workload.size_milli:
+        chosen = _least_costly_set(node.name, keyed, need_milli)
+    else:
+        chosen = _least_costly_allowed_set(claimant, node, keyed, need_milli)
+    if chosen is None:
+        return None
+    taken_milli = sum(run.holdings[node.name] for _, run in chosen)
+    funded_milli, disturbed_milli = _disturbed([run for _, run in chosen])
+    cost = NodeCost(
+        funded_milli=funded_milli,
+        disturbed_milli=disturbed_milli,
+        victims=len(chosen),
+        left_milli=max(0, min(node.leaving_milli, workload.size_milli - node.free_milli - taken_milli)),
+        finer=tuple(key for key, _ in chosen),
+    )
+    return cost, tuple(run for _, run in chosen)
+
+
+def _least_costly_set(
+    node: str, keyed: Sequence[tuple[FinerKey, HeldRun]], need_milli: int
+) -> tuple[tuple[FinerKey, HeldRun], ...] | None:
+    """The subset that frees enough: least funded, least in all, fewest, then first by key.
+
+    Exact, by dynamic programming over the amounts freed so far: of two partial sets that free and
+    disturb the same amounts, the one with fewer and earlier victims stays better whatever is added to both.
+    """
+    if need_milli <= 0:
+        return ()
+    partial: dict[tuple[int, int, int], tuple[int, tuple[int, ...]]] = {(0, 0, 0): (0, ())}
+    complete: tuple[int, int, int, tuple[int, ...]] | None = None
+    for index, (_, run) in enumerate(keyed):
+        freed_milli = run.holdings[node]
+        disturbed_milli = run.size_milli
+        funded_milli = disturbed_milli if run.funded else 0
+        for (funded, disturbed, freed), (count, members) in list(partial.items()):
+            cost = (funded + funded_milli, disturbed + disturbed_milli)
+            value = (count + 1, (*members, index))
+            if freed + freed_milli >= need_milli:
+                if complete is None or (*cost, *value) < complete:
+                    complete = (*cost, *value)
+                continue
+            grown = (*cost, freed + freed_milli)
+            if grown not in partial or value < partial[grown]:
+                partial[grown] = value
+    return None if complete is None else tuple(keyed[index] for index in complete[3])
+
+
+def _least_costly_allowed_set(
+    claimant: Claimant, node: NodeState, keyed: Sequence[tuple[FinerKey, HeldRun]], need_milli: int
+) -> tuple[tuple[FinerKey, HeldRun], ...] | None:
+    """The same where promises bind the node: the set must also leave what is promised to others untouched."""
+    workload = claimant.workload
+    starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
+    best = None
+    for count in range(len(keyed) + 1):
+        for members in combinations(range(len(keyed)), count):
+            runs = [keyed[index][1] for index in members]
+            freed_milli = sum(run.holdings[node.name] for run in runs)
+            value = (*_disturbed(runs), count, members)
+            if freed_milli < need_milli or (best is not None and value >= best):
+                continue
+            without = {run.id for run in runs}
+            allowed_milli = allowance_milli(claimant.snapshot, node, workload, starts_s, without)
+            if allowed_milli >= workload.size_milli:
+                best = value
+    return None if best is None else tuple(keyed[index] for index in best[3])
+
+
+def _disturbed(runs: Sequence[HeldRun]) -> tuple[int, int]:
+    """What stopping these runs takes from funded ones, and from all; a gang on several nodes counts whole."""
+    return sum(run.size_milli for run in runs if run.funded), sum(run.size_milli for run in runs)
+
+
+def _finer_key(claimant: Claimant, run: HeldRun) -> FinerKey:
+    """Most served side first (for unallocated victims: most uncharged use), then the latest start, then the id."""
+    now_s = claimant.trial.now_s
+    if not run.funded:
+        return 0, -Fraction(run.leaf.account.uncharged.bring_to(now_s)), -run.started_s, run.id
+    side = run.leaf if run.leaf is claimant.leaf else _side(claimant.leaf, run.leaf)
+    return 1, -_served_per_entitlement(side, now_s), -run.started_s, run.id
+
+
+def _side(own: TreeNode, other: TreeNode) -> TreeNode:
+    return next(right for left, right in zip(own.path, other.path, strict=False) if left is not right)
+
+
+def _served_per_entitlement(node: TreeNode, now_s: int) -> Fraction:
+    """Served by entitlement, so that sides at different levels of the tree compare; without entitlement: most."""
+    served = node.account.served(now_s)
+    if not node.entitlement:
+        return Fraction(1 << 200) + served
+    return served / node.entitlement
+
+
+def _first_to_leave(node: NodeState, need_milli: int) -> list[str]:
+    """The runs, of those that are leaving for nobody, whose devices come free first and are enough."""
+    chosen = []
+    for run_id, amount_milli in node.left_for_nobody():
+        if need_milli <= 0:
+            break
+        chosen.append(run_id)
+        need_milli -= amount_milli
+    return chosen
+
+
+def _take_whole_nodes(claimant: Claimant) -> Taking | None:
+    """Whole nodes with the least costly victims."""
+    snapshot = claimant.snapshot
+    size_milli = claimant.workload.size_milli
+    starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
+    names = {name for members in snapshot.nodes.empty.values() for name in members} | snapshot.nodes.soft.keys()
+    takeable: dict[str, NodeState] = {}
+    for name in sorted(names):
+        node = snapshot.nodes.by_name[name]
+        whole_milli = node.free_milli + node.leaving_milli + node.soft_milli
+        if node.indexed_milli is None or whole_milli < node.capacity_milli:
+            continue
+        victims = _staying(node)
+        if any(claimant.rule_against(run) is None for run in victims):
+            continue
+        without = {run.id for run in victims}
+        if allowance_milli(snapshot, node, claimant.workload, starts_s, without) >= node.capacity_milli:
+            takeable[name] = node
+    chosen = choose_whole_nodes((_whole_node(claimant, node) for node in takeable.values()), size_milli)
+    if chosen is None:
+        return None
+    chosen = _spare_victims(claimant, chosen, takeable)
+    victims = sorted({run.id: run for node in chosen for run in _staying(node)}.items())
+    leaving = {run.id for node in chosen for run in node.runs.values() if run.leave_by_s is not None}
+    return Taking(
+        holdings={node.name: node.capacity_milli for node in chosen},
+        victims=tuple(run for _, run in victims),
+        waits_for=tuple(sorted(leaving.union(run_id for run_id, _ in victims))),
+    )
+
+
+def _spare_victims(
+    claimant: Claimant, chosen: list[NodeState], takeable: Mapping[str, NodeState]
+) -> list[NodeState]:
+    """Put victims back, the most costly first, while the gang still finds room on what the others leave.
+
+    A victim that is itself a gang leaves other nodes too, which may make another victim unnecessary.
+    """
+    victims = {run.id: run for node in chosen for run in _staying(node)}
+    for run in sorted(victims.values(), key=lambda each: (not each.funded, -each.size_milli, each.id)):
+        others = victims.keys() - {run.id}
+        emptied = [node for node in takeable.values() if all(each.id in others for each in _staying(node))]
+        if sum(node.capacity_milli for node in emptied) < claimant.workload.size_milli:
+            continue
+        smaller = choose_whole_nodes((_whole_node(claimant, node) for node in emptied), claimant.workload.size_milli)
+        if smaller is not None:
+            chosen = smaller
+            victims = {each.id: each for node in chosen for each in _staying(node)}
+    return chosen
+
+
+def _staying(node: NodeState) -> list[HeldRun]:
+    return [run for run in node.runs.values() if run.leave_by_s is None]
+
+
+def _whole_node(claimant: Claimant, node: NodeState) -> Candidate:
+    victims = _staying(node)
+    cost = (*_disturbed(victims), len(victims), node.leaving_milli)
+    return Candidate(cost, tuple(sorted(_finer_key(claimant, run) for run in victims)), node)

@@ -1,0 +1,121 @@
+"""Promises: which devices are certain from when, and who gets them reserved (semantics.md section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .cluster import HeldRun, NodeState
+from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
+from .preemption import Claimant
+from .snapshot import Trial
+from .values import Reservation, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Certain:
+    """The devices that are certain earliest for a workload, and the instant from which they are."""
+
+    at_s: int
+    holdings: Mapping[str, int]
+    counts_on: tuple[str, ...]
+
+
+def certain_for(trial: Trial, workload: Workload) -> Certain | None:
+    """What contracts make certain for a funded workload, on today's figures; None if nothing is.
+
+    A device is certain from t on if it is free, held by an unallocated run or one that is leaving for nobody, or by
+    a run whose contract ends by t and which the workload could then preempt by rule (b) or (c). What others were
+    promised, what a plan holds, and nodes that are unfit or in whose maintenance the contract would end, are not.
+    """
+    snapshot = trial.snapshot
+    claimant = Claimant(trial, workload)
+    size_milli = workload.size_milli
+    is_whole = is_whole_nodes(snapshot, size_milli)
+    ready: list[tuple[int, NodeState]] = []
+    for node in _possible_nodes(trial, workload):
+        at_s = _certain_from(claimant, node, node.capacity_milli if is_whole else size_milli)
+        if at_s is not None and not meets_window(node, at_s, at_s + workload.min_runtime_s):
+            ready.append((at_s, node))
+    if is_whole:
+        nodes = choose_whole_nodes((Candidate((at_s,), (), node) for at_s, node in ready), size_milli)
+        if nodes is None:
+            return None
+        instants = {node.name: at_s for at_s, node in ready}
+        at_s = max(instants[node.name] for node in nodes)
+        holdings = {node.name: node.capacity_milli for node in nodes}
+    elif ready:
+        at_s, node = min(ready, key=lambda each: (each[0], each[1].name))
+        nodes, holdings = [node], {node.name: size_milli}
+    else:
+        return None
+    at_s = max(at_s, trial.now_s)
+    return Certain(at_s, holdings, _counted_on(claimant, nodes, at_s))
+
+
+def _possible_nodes(trial: Trial, workload: Workload) -> list[NodeState]:
+    nodes = trial.snapshot.nodes
+    if workload.node is not None:
+        pinned = nodes.by_name.get(workload.node)
+        possible = [] if pinned is None else [pinned]
+    else:
+        possible = list(nodes.by_name.values())
+    return [node for node in possible if node.may_start(trial.now_s)]
+
+
+def certain_at(claimant: Claimant, run: HeldRun) -> int | None:
+    """From when on a run's devices are certain for a claimant; None if never on today's figures."""
+    now_s = claimant.trial.now_s
+    if not run.funded:
+        return now_s
+    if run.contract_end_s is None or not claimant.has_been_served_less(run):
+        return None
+    return max(now_s, run.contract_end_s)
+
+
+def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
+    """The first instant from which so much of a node is certain."""
+    workload = claimant.workload
+    room_milli = node.free_milli - sum(
+        promise.holdings[node.name] for promise in node.reservations if promise.workload != workload.id
+    )
+    now_s = claimant.trial.now_s
+    if room_milli >= need_milli:
+        return now_s
+    possible_milli = node.capacity_milli - node.locked_milli - (node.free_milli - room_milli)
+    if possible_milli < need_milli:
+        return None
+    later: list[tuple[int, int]] = []
+    if node.leaving_milli:
+        for run_id, amount_milli in node.left_for_nobody():
+            later.append((node.runs[run_id].leave_by_s or now_s, amount_milli))
+    for run in node.runs.values():
+        if run.leave_by_s is None and (at_s := certain_at(claimant, run)) is not None:
+            later.append((at_s, run.holdings[node.name]))
+    later.sort()
+    for at_s, amount_milli in later:
+        room_milli += amount_milli
+        if room_milli >= need_milli:
+            return at_s
+    return None
+
+
+def _counted_on(claimant: Claimant, nodes: list[NodeState], at_s: int) -> tuple[str, ...]:
+    return tuple(
+        sorted(
+            run.id
+            for node in nodes
+            for run in node.runs.values()
+            if run.leave_by_s is None and (from_s := certain_at(claimant, run)) is not None and from_s <= at_s
+        )
+    )
+
+
+def is_unfit(trial: Trial, promise: Reservation) -> bool:
+    """Whether a node of a promise is fit no longer, which ends it."""
+    for name in promise.holdings:
+        node = trial.snapshot.nodes.by_name.get(name)
+        if node is None or not node.may_start(trial.now_s):
+            return True
+    return False
+

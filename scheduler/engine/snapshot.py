@@ -1,0 +1,517 @@
+"""The state that a pass decides on: who holds what, who waits, who was promised what.
+
+The live loop builds one for every pass (`Snapshot.build`); the simulator keeps one and tells it what happens. `Trial` is how a
+pass speculates: what it changes is undone, whatever the pass comes to.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
+from heapq import heappop, heappush
+
+from .cluster import HeldRun, Nodes, NodeState
+from .policy import Policy
+from .tree import BudgetTree, TreeNode
+from .values import BudgetNode, Claim, Health, LeafUse, Node, Reservation, Run, Workload
+
+DEFAULT_LOOKBACK_S = Policy().lookback_s
+QueueEntry = tuple[int, int, str, Workload]
+"""Place inside a leaf: priority (negated), first submission, id (section 3, rule 3)."""
+
+
+class LeafQueue:
+    """What waits in one leaf, in the leaf's order: the funded, and the unallocated."""
+
+    __slots__ = ("funded", "unallocated")
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self.funded: list[QueueEntry] = []
+        self.unallocated: list[QueueEntry] = []
+
+    def of(self, workload: Workload) -> list[QueueEntry]:
+        """The one of the two queues that a workload belongs to."""
+        return self.funded if workload.min_runtime_s else self.unallocated
+
+
+class Snapshot:
+    """One cluster at one instant.
+
+    Attributes:
+        now_s: the instant it stands at.
+        tree, nodes: budgets with their accounts; nodes with what they hold.
+        runs, queued, held, claims, reservations: by id; claims and reservations by their workload's.
+        queues: what waits, by leaf.
+        names: how to call a budget node in sentences, where that is not its id.
+        unit: what the cluster is made of, as people call one of it.
+    """
+
+    def __init__(
+        self,
+        *,
+        now_s: int,
+        tree: Iterable[BudgetNode],
+        nodes: Iterable[Node],
+        lookback_s: int,
+        names: Mapping[str, str] | None = None,
+        unit: str = "GPU",
+    ) -> None:
+        """An idle cluster with an empty queue and no past."""
+        self.now_s = now_s
+        self.lookback_s = lookback_s
+        self.tree = BudgetTree(tree, lookback_s, now_s)
+        self.nodes = Nodes(list(nodes), now_s)
+        self.names = names or {}
+        self.unit = unit
+        self.runs: dict[str, HeldRun] = {}
+        self.queued: dict[str, Workload] = {}
+        self.held: dict[str, Workload] = {}
+        self.queues: dict[str, LeafQueue] = {}
+        self.claims: dict[str, Claim] = {}
+        self.reservations: dict[str, Reservation] = {}
+        self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
+        for node in self.nodes.by_name.values():
+            self._watch(node)
+
+    @classmethod
+    def build(
+        cls,
+        *,
+        now_s: int,
+        tree: Iterable[BudgetNode],
+        use: Mapping[str, LeafUse],
+        nodes: Iterable[Node],
+        runs: Iterable[Run] = (),
+        queue: Iterable[Workload] = (),
+        claims: Iterable[Claim] = (),
+        reservations: Iterable[Reservation] = (),
+        held: Iterable[Workload] = (),
+        lookback_s: int = DEFAULT_LOOKBACK_S,
+        names: Mapping[str, str] | None = None,
+        unit: str = "GPU",
+    ) -> Snapshot:
+        """A snapshot from frozen values, as rows give them.
+
+        Args:
+            now_s: the instant of the pass.
+            tree: every budget node, the root with parent None.
+            use: what ended runs used inside the lookback, by leaf.
+            nodes: every node of the cluster, also the unfit.
+            runs: every run that has not ended, also those that are leaving.
+            queue: workloads that wait, also those with a claim; `held` those that a pass held (closed, or no
+                entitlement), which it may release.
+            claims: pending plans.
+            reservations: promises that stand.
+            lookback_s: the policy's; `decide` refuses another.
+            names: how to call a budget node in sentences, where that is not its id.
+            unit: what the cluster is made of, as people call one of it ("GPU", "core").
+
+        Raises:
+            ValueError: values that contradict each other; names which.
+        """
+        snapshot = cls(now_s=now_s, tree=tree, nodes=nodes, lookback_s=lookback_s, names=names, unit=unit)
+        snapshot.tree.add_ended_use(use)
+        for run in runs:
+            snapshot.start(run)
+        for workload in queue:
+            snapshot.enqueue(workload)
+        for workload in held:
+            snapshot.leaf(workload.leaf)
+            snapshot.held[workload.id] = workload
+        for claim in claims:
+            if claim.workload in snapshot.queued:
+                snapshot.claim(claim)
+            else:
+                raise ValueError(f"claim of {claim.workload!r}, which is not in the queue")
+        for reservation in reservations:
+            if reservation.workload not in snapshot.queued:
+                raise ValueError(f"reservation for {reservation.workload!r}, which is not in the queue")
+            snapshot.reserve(reservation)
+        return snapshot
+
+    def leaf(self, name: str) -> TreeNode:
+        """The leaf of that id.
+
+        Raises:
+            ValueError: there is none.
+        """
+        node = self.tree.nodes.get(name)
+        if node is None or node.children:
+            raise ValueError(f"{name!r} is not a leaf of the budget tree")
+        return node
+
+    def is_fundable(self, leaf: TreeNode) -> bool:
+        """Whether a leaf is entitled to anything (section 1)."""
+        return leaf.entitlement > 0
+
+    # --- time -----------------------------------------------------------------------------------------------------
+
+    def advance(self, now_s: int) -> None:
+        """Move on to a later instant; contracts that end on the way are over, and nodes become usable or not."""
+        while self._timers and self._timers[0][0] <= now_s:
+            at_s, kind, name = heappop(self._timers)
+            self.now_s = at_s
+            if kind == "run":
+                run = self.runs.get(name)
+                if run is not None and run.contract_end_s == at_s and run.leave_by_s is None:
+                    self._end_contract(run)
+            else:
+                self.nodes.index(self.nodes.by_name[name], at_s)
+        self.now_s = now_s
+
+    def next_timer_s(self) -> int | None:
+        """The next instant at which a contract ends or a node changes by time alone."""
+        return self._timers[0][0] if self._timers else None
+
+    def _watch(self, node: NodeState) -> None:
+        instants = [node.usable_from_s] if node.usable_from_s is not None else []
+        for window in node.windows:
+            instants.extend(window)
+        for at_s in instants:
+            if at_s > self.now_s:
+                heappush(self._timers, (at_s, "node", node.name))
+
+    # --- the queue ------------------------------------------------------------------------------------------------
+
+    def enqueue(self, workload: Workload) -> None:
+        """A workload waits, from now on or again.
+
+        Raises:
+            ValueError: unknown leaf, or the workload waits already.
+        """
+        leaf = self.leaf(workload.leaf)
+        if workload.id in self.queued:
+            raise ValueError(f"workload {workload.id!r} is in the queue twice")
+        self.queued[workload.id] = workload
+        queue = self.queues.setdefault(leaf.id, LeafQueue())
+        insort(queue.of(workload), (-workload.priority, workload.submitted_s, workload.id, workload))
+
+    def dequeue(self, workload_id: str) -> Workload:
+        """A workload waits no longer: it starts, is held or cancelled. Its claim and its reservation end."""
+        if workload_id in self.claims:
+            self.drop_claim(workload_id)
+        if workload_id in self.reservations:
+            self.drop_reservation(workload_id)
+        workload = self.queued.pop(workload_id)
+        entries = self.queues[workload.leaf].of(workload)
+        key = (-workload.priority, workload.submitted_s, workload.id)
+        del entries[bisect_left(entries, key)]
+        return workload
+
+    def hold(self, workload_id: str) -> None:
+        """Take a workload out of the queue until it may return."""
+        self.held[workload_id] = self.dequeue(workload_id)
+
+    def release(self, workload_id: str) -> None:
+        """A held workload returns to its old place."""
+        self.enqueue(self.held.pop(workload_id))
+
+    # --- runs -----------------------------------------------------------------------------------------------------
+
+    def start(self, run: Run) -> None:
+        """A run holds its devices: from now, or, when a snapshot is built, from its start on.
+
+        Raises:
+            ValueError: unknown leaf or node, a run twice, or a node that holds more than it has.
+        """
+        held = HeldRun(run, self.leaf(run.leaf))
+        self.occupy(held)
+        for node in (self.tree.root, *held.leaf.path):
+            window = node.account.charged if held.funded else node.account.uncharged
+            window.bring_to(self.now_s)
+            window.hold_since(held.size_milli, held.started_s)
+        if held.funded and held.leave_by_s is None:
+            self._commit(held.leaf, held.size_milli * held.min_runtime_s)
+        if held.running_s is not None:
+            self._run_contract(held, held.running_s)
+
+    def begin(self, run_id: str) -> None:
+        """Every rank of a run really runs: its contract begins now."""
+        run = self.runs[run_id]
+        run.running_s = self.now_s
+        self._run_contract(run, self.now_s)
+
+    def leave(self, run_id: str, leave_by_s: int) -> None:
+        """A run was told to stop and leaves by that instant. What was left of its contract will not come."""
+        run = self.runs[run_id]
+        if run.funded:
+            self._drop_contract(run)
+        self.mark_leaving(run, leave_by_s)
+
+    def end(self, run_id: str) -> None:
+        """A run holds its devices no longer."""
+        run = self.runs[run_id]
+        if run.funded and run.leave_by_s is None:
+            self._drop_contract(run)
+        self.vacate(run)
+        for node in (self.tree.root, *run.leaf.path):
+            window = node.account.charged if run.funded else node.account.uncharged
+            window.bring_to(self.now_s)
+            window.hold(-run.size_milli)
+
+    def add_past_use(self, leaf: str, size_milli: int, from_s: int, until_s: int) -> None:
+        """Count funded use of before this snapshot's instant (it may exceed what the cluster has today)."""
+        for node in (self.tree.root, *self.leaf(leaf).path):
+            node.account.charged.add_past(size_milli, from_s, until_s)
+
+    def _commit(self, leaf: TreeNode, milli_s: int) -> None:
+        for node in (self.tree.root, *leaf.path):
+            node.account.commit(milli_s)
+
+    def _run_contract(self, run: HeldRun, began_s: int) -> None:
+        """Let the contract of a run, committed whole so far, pass since `began_s`."""
+        if not run.funded or run.leave_by_s is not None:
+            return
+        run.contract_end_s = began_s + run.min_runtime_s
+        passed_s = min(self.now_s, run.contract_end_s) - began_s
+        for node in (self.tree.root, *run.leaf.path):
+            node.account.run_contracts(self.now_s, run.size_milli)
+            node.account.commit(-run.size_milli * passed_s)
+        if run.contract_end_s > self.now_s:
+            heappush(self._timers, (run.contract_end_s, "run", run.id))
+        else:
+            self._end_contract(run)
+
+    def _end_contract(self, run: HeldRun) -> None:
+        run.is_over = True
+        for node in (self.tree.root, *run.leaf.path):
+            node.account.run_contracts(self.now_s, -run.size_milli)
+        self._soften(run, +1)
+
+    def _drop_contract(self, run: HeldRun) -> None:
+        """Take back the part of a contract that will not come."""
+        if run.contract_end_s is None:
+            self._commit(run.leaf, -run.size_milli * run.min_runtime_s)
+        elif not run.is_over:
+            for node in (self.tree.root, *run.leaf.path):
+                node.account.run_contracts(self.now_s, -run.size_milli)
+                node.account.commit(-run.size_milli * (run.contract_end_s - self.now_s))
+
+    def _soften(self, run: HeldRun, sign: int) -> None:
+        for name, amount_milli in run.holdings.items():
+            node = self.nodes.by_name[name]
+            node.soft_milli += sign * amount_milli
+            self.nodes.index(node, self.now_s)
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def occupy(self, run: HeldRun) -> None:
+        """Put a run on its nodes.
+
+        Raises:
+            ValueError: unknown node, a run twice, or a node that would hold more than it has.
+        """
+        if run.id in self.runs:
+            raise ValueError(f"run {run.id!r} is given twice")
+        self.runs[run.id] = run
+        for name, amount_milli in run.holdings.items():
+            node = self.nodes.by_name.get(name)
+            if node is None:
+                raise ValueError(f"run {run.id!r} is on node {name!r}, which is not known")
+            node.runs[run.id] = run
+            node.held_milli += amount_milli
+            if node.held_milli > node.capacity_milli:
+                raise ValueError(f"node {name!r} holds more than it has, with run {run.id!r}")
+            if run.leave_by_s is None and not run.funded:
+                node.soft_milli += amount_milli
+            self._resettle(node)
+
+    def vacate(self, run: HeldRun) -> None:
+        """Take a run off its nodes."""
+        del self.runs[run.id]
+        for name, amount_milli in run.holdings.items():
+            node = self.nodes.by_name[name]
+            del node.runs[run.id]
+            node.held_milli -= amount_milli
+            if run.leave_by_s is None and (run.is_over or not run.funded):
+                node.soft_milli -= amount_milli
+            self._resettle(node)
+
+    def mark_leaving(self, run: HeldRun, leave_by_s: int | None) -> None:
+        """Note that a run was told to stop; None takes that back."""
+        was_leaving = run.leave_by_s is not None
+        run.leave_by_s = leave_by_s
+        softer = was_leaving - (leave_by_s is not None)
+        for name, amount_milli in run.holdings.items():
+            node = self.nodes.by_name[name]
+            if run.is_over or not run.funded:
+                node.soft_milli += softer * amount_milli
+            self._resettle(node)
+
+    def set_health(self, name: str, health: Health, usable_from_s: int | None = None) -> None:
+        """A node became fit or unfit; a fit one starts nothing before `usable_from_s`."""
+        node = self.nodes.by_name[name]
+        node.health = health
+        node.usable_from_s = usable_from_s
+        self._watch(node)
+        self.nodes.index(node, self.now_s)
+
+    def set_windows(self, name: str, windows: tuple[tuple[int, int], ...]) -> None:
+        """Replace the maintenance windows of a node."""
+        node = self.nodes.by_name[name]
+        node.windows = windows
+        self._watch(node)
+        self.nodes.index(node, self.now_s)
+
+    def _resettle(self, node: NodeState) -> None:
+        node.settle_claims()
+        self.nodes.index(node, self.now_s)
+
+    # --- claims and reservations ----------------------------------------------------------------------------------
+
+    def claim(self, claim: Claim) -> None:
+        """Hold devices for a workload whose victims are leaving; its whole contract counts as committed."""
+        workload = self.queued[claim.workload]
+        self.claims[claim.workload] = claim
+        self._commit(self.leaf(workload.leaf), sum(claim.holdings.values()) * workload.min_runtime_s)
+        for name in claim.holdings:
+            node = self.nodes.by_name[name]
+            node.claims.append(claim)
+            self._resettle(node)
+
+    def drop_claim(self, workload_id: str) -> Claim:
+        """Hold nothing any longer for a workload with a claim: it starts, or its plan ended."""
+        claim = self.claims.pop(workload_id)
+        workload = self.queued[workload_id]
+        self._commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
+        for name in claim.holdings:
+            node = self.nodes.by_name[name]
+            node.claims.remove(claim)
+            self._resettle(node)
+        return claim
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Promise devices to a workload; an earlier promise to it is replaced."""
+        if reservation.workload in self.reservations:
+            self.drop_reservation(reservation.workload)
+        self.reservations[reservation.workload] = reservation
+        for name in reservation.holdings:
+            self.nodes.by_name[name].reservations.append(reservation)
+
+    def drop_reservation(self, workload_id: str) -> Reservation:
+        """A promise ends."""
+        reservation = self.reservations.pop(workload_id)
+        for name in reservation.holdings:
+            self.nodes.by_name[name].reservations.remove(reservation)
+        return reservation
+
+
+class Trial:
+    """What one pass changes while it thinks. `roll_back` leaves the snapshot as it was."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Begin to think."""
+        self.snapshot = snapshot
+        self.policy = policy
+        self.now_s = snapshot.now_s
+        self.changes = 0  # grows with everything that might let a workload start that could not before
+        self.swap_memo: dict[tuple[str, str, Fraction], bool] = {}  # rule (b) by leaves and margin, on present figures
+        self._undo: list[Callable[[], object]] = []
+
+    def roll_back(self) -> None:
+        """Undo everything, last change first."""
+        while self._undo:
+            self._undo.pop()()
+
+    def start(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> None:
+        """Let a workload hold devices, and count it at once (section 3, rule 5)."""
+        snapshot = self.snapshot
+        leaf = snapshot.leaf(workload.leaf)
+        run = HeldRun(
+            Run(
+                id=f"starting: {workload.id}",  # until the caller gives it a real one
+                workload=workload.id,
+                leaf=workload.leaf,
+                holdings=holdings,
+                funded=funded,
+                min_runtime_s=workload.min_runtime_s,
+                started_s=self.now_s,
+                running_s=None,
+                priority=workload.priority,
+            ),
+            leaf,
+        )
+        snapshot.occupy(run)
+        self._undo.append(lambda: snapshot.vacate(run))
+        if funded:
+            self._commit(leaf, run.size_milli * workload.min_runtime_s)
+        else:
+            self._add_uncharged(leaf, run.size_milli * self.policy.pass_every_s)
+        self.changes += 1
+
+    def claim(self, claim: Claim) -> None:
+        """Hold devices for a workload whose victims are leaving."""
+        snapshot = self.snapshot
+        snapshot.claim(claim)
+        self.swap_memo.clear()
+        self._undo.append(lambda: snapshot.drop_claim(claim.workload))
+        self.changes += 1
+
+    def end_claim(self, workload_id: str) -> Claim:
+        """Hold nothing any longer for a workload."""
+        snapshot = self.snapshot
+        claim = snapshot.drop_claim(workload_id)
+        self.swap_memo.clear()
+        self._undo.append(lambda: snapshot.claim(claim))
+        self.changes += 1
+        return claim
+
+    def stop(self, run: HeldRun) -> None:
+        """Tell a run to leave, within the grace."""
+        snapshot = self.snapshot
+        snapshot.mark_leaving(run, self.now_s + self.policy.grace_s)
+        self._undo.append(lambda: snapshot.mark_leaving(run, None))
+        self.changes += 1
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Promise devices."""
+        snapshot = self.snapshot
+        before = snapshot.reservations.get(reservation.workload)
+        snapshot.reserve(reservation)
+        if before is None:
+            self._undo.append(lambda: snapshot.drop_reservation(reservation.workload))
+        else:
+            self._undo.append(lambda: snapshot.reserve(before))
+
+    def end_reservation(self, workload_id: str) -> None:
+        """A promise ends."""
+        snapshot = self.snapshot
+        reservation = snapshot.drop_reservation(workload_id)
+        self._undo.append(lambda: snapshot.reserve(reservation))
+        self.changes += 1
+
+    def take_out(self, workload_id: str) -> None:
+        """A workload waits no longer."""
+        snapshot = self.snapshot
+        if workload_id in snapshot.claims:
+            self.end_claim(workload_id)
+        if workload_id in snapshot.reservations:
+            self.end_reservation(workload_id)
+        workload = snapshot.dequeue(workload_id)
+        self._undo.append(lambda: snapshot.enqueue(workload))
+
+    def put_back(self, workload: Workload) -> None:
+        """A held workload waits again."""
+        snapshot = self.snapshot
+        snapshot.enqueue(workload)
+        self._undo.append(lambda: snapshot.dequeue(workload.id))
+
+    def _commit(self, leaf: TreeNode, milli_s: int) -> None:
+        path = (self.snapshot.tree.root, *leaf.path)
+        for node in path:
+            node.account.commit(milli_s)
+        self.swap_memo.clear()
+        self._undo.append(lambda: [node.account.commit(-milli_s) for node in path])
+
+    def _add_uncharged(self, leaf: TreeNode, milli_s: int) -> None:
+        path = leaf.path
+        for node in path:
+            node.account.extra_uncharged += milli_s
+
+        def take_back() -> None:
+            for node in path:
+                node.account.extra_uncharged -= milli_s
+
+        self._undo.append(take_back)

@@ -1,0 +1,189 @@
+"""The budget tree: shares, entitlements, and what each node has been served (semantics.md sections 1 to 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from math import lcm
+
+from .values import BudgetNode, LeafUse, LevelFigures
+from .windows import Window
+
+
+class Account:
+    """What one budget node's subtree has been charged, has been promised, and has used uncharged.
+
+    `committed` is the part of running contracts still to come; while contracts run it falls at `_contract_rate`.
+    """
+
+    __slots__ = ("_committed", "_contract_rate", "_now_s", "charged", "extra_uncharged", "uncharged")
+
+    def __init__(self, lookback_s: int, now_s: int) -> None:
+        """Nothing used, nothing promised."""
+        self.charged = Window(lookback_s, now_s)
+        self.uncharged = Window(lookback_s, now_s)
+        self.extra_uncharged = 0  # what starts inside the present pass count for in advance (section 3, rule 5)
+        self._committed = 0
+        self._contract_rate = 0
+        self._now_s = now_s
+
+    def committed(self, now_s: int) -> int:
+        """Device time of contracts still to come, at an instant not before the last one asked for."""
+        if now_s != self._now_s:
+            self._committed -= self._contract_rate * (now_s - self._now_s)
+            self._now_s = now_s
+        return self._committed
+
+    def commit(self, milli_s: int) -> None:
+        """Promise so much more device time, or (negative) take back what will not be needed."""
+        self._committed += milli_s
+
+    def run_contracts(self, now_s: int, amount_milli: int) -> None:
+        """From `now_s` on so many more (or, negative, fewer) devices use up their contracts."""
+        self.committed(now_s)
+        self._contract_rate += amount_milli
+
+    def served(self, now_s: int) -> int:
+        """Used and committed: what the funded order divides by shares."""
+        return self.charged.bring_to(now_s) + self.committed(now_s)
+
+    def served_uncharged(self, now_s: int) -> int:
+        """What the unallocated order divides by shares."""
+        return self.uncharged.bring_to(now_s) + self.extra_uncharged
+
+
+class TreeNode:
+    """A budget node in its place. `path` leads from the child of the root down to this node.
+
+    `weight` turns served amounts of siblings into integers that compare as served / shares do: it is the
+    least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares.
+    """
+
+    __slots__ = ("account", "children", "closed", "entitlement", "id", "parent", "path", "shares", "weight", "whole")
+
+    def __init__(self, node: BudgetNode, parent: TreeNode | None, account: Account) -> None:
+        """Hang a node under its parent."""
+        self.id = node.id
+        self.parent = parent
+        self.shares = node.shares
+        self.whole = node.whole
+        self.closed = node.closed
+        self.account = account
+        self.children: list[TreeNode] = []
+        self.path: tuple[TreeNode, ...] = (*parent.path, self) if parent else ()
+        self.weight = 0
+        self.entitlement = Fraction(1)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it, or a node above it, is closed."""
+        return self.closed or any(node.closed for node in self.path)
+
+
+class BudgetTree:
+    """All budget nodes of one cluster by id, with their accounts."""
+
+    def __init__(self, nodes: Iterable[BudgetNode], lookback_s: int, now_s: int) -> None:
+        """Build the tree from its nodes, in any order.
+
+        Raises:
+            ValueError: no root or several, an unknown parent, a cycle, an id twice, negative shares.
+        """
+        rows: dict[str, BudgetNode] = {}
+        children: dict[str | None, list[BudgetNode]] = {}
+        for row in nodes:
+            if row.id in rows:
+                raise ValueError(f"budget node {row.id!r} is given twice")
+            if row.shares < 0:
+                raise ValueError(f"budget node {row.id!r} has negative shares")
+            rows[row.id] = row
+            children.setdefault(row.parent, []).append(row)
+        roots = children.get(None, [])
+        if len(roots) != 1:
+            raise ValueError(f"a budget tree has one root, not {len(roots)}")
+        self.nodes: dict[str, TreeNode] = {}
+        self.root = self._hang(roots[0], None, children, lookback_s, now_s)
+        for lost in rows.keys() - self.nodes.keys():
+            raise ValueError(f"budget node {lost!r} is not below the root")
+        self._weigh(self.root)
+
+    def _hang(
+        self,
+        row: BudgetNode,
+        parent: TreeNode | None,
+        children: Mapping[str | None, list[BudgetNode]],
+        lookback_s: int,
+        now_s: int,
+    ) -> TreeNode:
+        node = TreeNode(row, parent, Account(lookback_s, now_s))
+        self.nodes[row.id] = node
+        for child in sorted(children.get(row.id, []), key=lambda each: each.id):
+            node.children.append(self._hang(child, node, children, lookback_s, now_s))
+        return node
+
+    def _weigh(self, node: TreeNode) -> None:
+        common = lcm(*(child.shares for child in node.children if child.shares))
+        for child in node.children:
+            child.weight = common // child.shares if child.shares else 0
+            part = Fraction(child.shares, child.whole) if child.whole else Fraction(0)
+            child.entitlement = node.entitlement * part
+            self._weigh(child)
+
+    def leaves(self) -> Iterator[TreeNode]:
+        """Every node that takes workloads, in the order of the tree."""
+        return (node for node in self.nodes.values() if not node.children)
+
+    def set_shares(self, shares: Mapping[str, tuple[int, int]]) -> None:
+        """Replace shares and whole of the nodes named, effective at once (section 8)."""
+        for name, (amount, whole) in shares.items():
+            node = self.nodes[name]
+            node.shares = amount
+            node.whole = whole
+        self._weigh(self.root)
+
+    def add_ended_use(self, use: Mapping[str, LeafUse]) -> None:
+        """Count what ended runs used; a charge weighs on every node above the leaf."""
+        for name, amounts in use.items():
+            leaf = self.nodes[name]
+            for node in (self.root, *leaf.path):
+                node.account.charged.add_lump(amounts.charged_milli_s)
+                node.account.uncharged.add_lump(amounts.uncharged_milli_s)
+
+    def figures(self, now_s: int) -> dict[str, LevelFigures]:
+        """The numbers behind the order, of every node."""
+        return {name: figures_of(node, now_s) for name, node in self.nodes.items()}
+
+
+def figures_of(node: TreeNode, now_s: int) -> LevelFigures:
+    """The numbers behind the order, of one node."""
+    return LevelFigures(
+        used_milli_s=node.account.charged.bring_to(now_s),
+        committed_milli_s=node.account.committed(now_s),
+        uncharged_milli_s=node.account.uncharged.bring_to(now_s),
+        shares=node.shares,
+        entitlement=node.entitlement.as_integer_ratio(),
+    )
+
+
+def sides(one: TreeNode, other: TreeNode) -> tuple[TreeNode, TreeNode]:
+    """The children of the lowest common ancestor of two different leaves, on the way to each."""
+    for left, right in zip(one.path, other.path, strict=False):
+        if left is not right:
+            return left, right
+    raise AssertionError(f"{one.id} and {other.id} are not two leaves of one tree")
+
+
+def may_swap(preemptor: TreeNode, victim: TreeNode, margin_milli_s: Fraction, now_s: int) -> bool:
+    """Whether the preemptor's side has been served less, so that rule (b) of section 4 lets it take over.
+
+    `margin_milli_s` is `swap_margin` times the preemptor's own contract; with a margin, equal is enough. A side
+    without shares counts as served most.
+    """
+    own, theirs = sides(preemptor, victim)
+    if not theirs.weight or not own.weight:
+        return bool(own.weight)
+    own_served = own.account.served(now_s)
+    their_served = theirs.account.served(now_s)
+    if margin_milli_s:
+        return (own_served + margin_milli_s) * own.weight <= their_served * theirs.weight
+    return own_served * own.weight < their_served * theirs.weight
