@@ -258,7 +258,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- Logs -------------------------------------------------------------------------------------------------------------
 
-_stamps = [
+_stamps: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,
@@ -291,5 +291,7 @@ LOGGING = {
         }
     },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
+    # A line or two for every tick would be 200,000 a day that say nothing.
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
     "root": {"handlers": ["stderr"], "level": env.str("ALLOTMENT_LOG_LEVEL", default="INFO")},
 }

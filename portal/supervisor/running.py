@@ -171,9 +171,9 @@ class Keeper:
     @contextlib.contextmanager
     def _stopping(self) -> Iterator[None]:
         """From here on a signal only shortens the wait."""
-        self.signals = max(self.signals, 1)
-        if self.running:
+        if self.signals:
             say("Stopping ...")
+        self.signals = max(self.signals, 1)
         yield
 
     def _tell(self, here: Installation) -> None:
