@@ -29,5 +29,6 @@ from portal.settings import *
 
 # Threads of the live server come and go with each test; connections of their own end with them.
 DATABASES["default"].get("OPTIONS", {}).pop("pool", None)
+DATABASES["default"]["ENGINE"] = "tests.postgresql"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
