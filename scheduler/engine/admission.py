@@ -45,7 +45,9 @@ def refusal(
         text = f"Refused: a contract of {min_runtime_s:,} s is longer than {policy.min_runtime_max_s:,} s, the longest."
         return Reason(Code.CONTRACT_TOO_LONG, text, {**numbers, "max_s": policy.min_runtime_max_s})
     if min_runtime_s < policy.min_runtime_min_s:
-        text = f"Refused: a contract of {min_runtime_s:,} s is shorter than {policy.min_runtime_min_s:,} s, the shortest."
+        text = (
+            f"Refused: a contract of {min_runtime_s:,} s is shorter than {policy.min_runtime_min_s:,} s, the shortest."
+        )
         return Reason(Code.CONTRACT_TOO_SHORT, text, {**numbers, "min_s": policy.min_runtime_min_s})
     return None
 

@@ -146,8 +146,8 @@ class NodeState:
 class Nodes:
     """All nodes by name, with the free ones in order.
 
-    `by_free` lists the names of the nodes where something may start by what is free there; `empty` those that are wholly free, by
-    rack. `soft` are the nodes on which preemption might find something.
+    `by_free` lists the names of the nodes where something may start by what is free there; `empty` those that are
+    wholly free, by rack. `soft` are the nodes on which preemption might find something.
     """
 
     def __init__(self, nodes: list[Node], now_s: int) -> None:

@@ -202,7 +202,7 @@ class Pass:
             walk.go_on()
 
     def _fails_like_another(self, workload: Workload) -> bool:
-        """Whether one of its leaf that asked for no more, in size and contract, has failed and nothing changed since."""
+        """Whether one of its leaf that asked for no more has failed, and nothing changed since."""
         if workload.id in self.snapshot.reservations:
             return False
         changes, shapes = self._failed.get(workload.leaf, (-1, []))
@@ -257,9 +257,7 @@ class Pass:
             assert code is not None, f"{victim.id} may not be preempted by {workload.id}"
             reason = self.explainer.preempted(claimant, victim, code)
             self.decisions.append(
-                Decision(
-                    workload=victim.workload, action=Action.PREEMPT, reason=reason, run=victim.id, by=workload.id
-                )
+                Decision(workload=victim.workload, action=Action.PREEMPT, reason=reason, run=victim.id, by=workload.id)
             )
         for victim in taking.victims:
             self.trial.stop(victim)
@@ -299,9 +297,7 @@ class Pass:
         self.trial.reserve(promise)
         reason = self.explainer.promised(workload, certain.holdings, certain.at_s, certain.counts_on)
         self.decisions.append(
-            Decision(
-                workload=workload.id, action=Action.RESERVE, reason=reason, holdings=certain.holdings, funded=True
-            )
+            Decision(workload=workload.id, action=Action.RESERVE, reason=reason, holdings=certain.holdings, funded=True)
         )
 
     # --- 6 --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """One plain sentence and the numbers behind every decision (semantics.md section 9).
 
-Sentences name what is so, because of whom or what. They hold no instants: those stand in `Reason.earliest_start_s` and in the
-numbers, on the caller's clock.
+Sentences name what is so, because of whom or what. They hold no instants: those stand in `Reason.earliest_start_s` and
+in the numbers, on the caller's clock.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class Explainer:
             where = f"; enough contracts for {size} together end at the instant given" if at_s is not None else ""
             return f"Waiting: enough {unit}s are free, but not where {size} would be together{where}."
         if code is Code.WAITING_CAPACITY:
-            return f"Waiting: the {unit}s that it may have are inside contracts. Enough for {size} end at the instant given."
+            return f"Waiting: the {unit}s that it may have are inside contracts. {size} come free at the instant given."
         if ahead:
             return f"Waiting: {ahead}."
         if is_funded:

@@ -1,7 +1,7 @@
 """Who is next: the walk down the tree (semantics.md section 3). One of the engine's three seams.
 
-A walk looks at one workload after the other and is told what became of it: `pass_over` (it waits) or `count` (it was placed, which
-changed the figures of its path). It is lazy: nothing is sorted that nobody looks at.
+A walk names one workload after the other (`next`) and goes on (`go_on`) when it was placed or is left waiting; what was
+placed has changed the figures of its path. It is lazy: nothing is sorted that nobody looks at.
 """
 
 from __future__ import annotations

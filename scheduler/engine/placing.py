@@ -1,7 +1,7 @@
 """Where a gang may go (semantics.md section 6). One of the engine's three seams.
 
-Up to one node's worth goes on one node, best fit; more means whole nodes, in one rack if one can hold them, else over as few as
-possible. What a workload may hold on a node is further bounded by maintenance windows and by promises to others.
+Up to one node's worth goes on one node, best fit; more means whole nodes, in one rack if one can hold them, else over
+as few as possible. What a workload may hold on a node is further bounded by maintenance windows and by promises to others.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def meets_window(node: NodeState, starts_s: int, ends_s: int) -> bool:
     return any(from_s < ends_s and starts_s < until_s for from_s, until_s in node.windows)
 
 
-def _outlasting_milli(
-    snapshot: Snapshot, node: NodeState, promise: Reservation, without: Collection[str]
-) -> int:
+def _outlasting_milli(snapshot: Snapshot, node: NodeState, promise: Reservation, without: Collection[str]) -> int:
     """What is held on a node by runs and plans that the promise's holder cannot count on at its instant."""
     runs_milli = sum(
         run.holdings[node.name]

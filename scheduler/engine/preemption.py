@@ -130,9 +130,7 @@ def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int
         need_milli = max(0, size_milli - room_milli)
         if need_milli:
             unallocated_milli = sum(
-                run.holdings[node.name]
-                for run in node.runs.values()
-                if not run.funded and run.leave_by_s is None
+                run.holdings[node.name] for run in node.runs.values() if not run.funded and run.leave_by_s is None
             )
             options.append(((max(0, need_milli - unallocated_milli), need_milli), node))
         else:
@@ -279,18 +277,16 @@ def _take_whole_nodes(claimant: Claimant) -> Taking | None:
     if chosen is None:
         return None
     chosen = _spare_victims(claimant, chosen, takeable)
-    victims = sorted({run.id: run for node in chosen for run in _staying(node)}.items())
+    stopped = {run.id: run for node in chosen for run in _staying(node)}
     leaving = {run.id for node in chosen for run in node.runs.values() if run.leave_by_s is not None}
     return Taking(
         holdings={node.name: node.capacity_milli for node in chosen},
-        victims=tuple(run for _, run in victims),
-        waits_for=tuple(sorted(leaving.union(run_id for run_id, _ in victims))),
+        victims=tuple(stopped[run_id] for run_id in sorted(stopped)),
+        waits_for=tuple(sorted(leaving | stopped.keys())),
     )
 
 
-def _spare_victims(
-    claimant: Claimant, chosen: list[NodeState], takeable: Mapping[str, NodeState]
-) -> list[NodeState]:
+def _spare_victims(claimant: Claimant, chosen: list[NodeState], takeable: Mapping[str, NodeState]) -> list[NodeState]:
     """Put victims back, the most costly first, while the gang still finds room on what the others leave.
 
     A victim that is itself a gang leaves other nodes too, which may make another victim unnecessary.

@@ -118,4 +118,3 @@ def is_unfit(trial: Trial, promise: Reservation) -> bool:
         if node is None or not node.may_start(trial.now_s):
             return True
     return False
-

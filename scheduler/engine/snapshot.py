@@ -1,7 +1,7 @@
 """The state that a pass decides on: who holds what, who waits, who was promised what.
 
-The live loop builds one for every pass (`Snapshot.build`); the simulator keeps one and tells it what happens. `Trial` is how a
-pass speculates: what it changes is undone, whatever the pass comes to.
+The live loop builds one for every pass (`Snapshot.build`); the simulator keeps one and tells it what happens. `Trial` is
+how a pass speculates: what it changes is undone, whatever the pass comes to.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ class Snapshot:
             window.bring_to(self.now_s)
             window.hold_since(held.size_milli, held.started_s)
         if held.funded and held.leave_by_s is None:
-            self._commit(held.leaf, held.size_milli * held.min_runtime_s)
+            self.commit(held.leaf, held.size_milli * held.min_runtime_s)
         if held.running_s is not None:
             self._run_contract(held, held.running_s)
 
@@ -256,7 +256,8 @@ class Snapshot:
         for node in (self.tree.root, *self.leaf(leaf).path):
             node.account.charged.add_past(size_milli, from_s, until_s)
 
-    def _commit(self, leaf: TreeNode, milli_s: int) -> None:
+    def commit(self, leaf: TreeNode, milli_s: int) -> None:
+        """Promise a leaf, and all above it, so much more device time, or (negative) take it back."""
         for node in (self.tree.root, *leaf.path):
             node.account.commit(milli_s)
 
@@ -283,7 +284,7 @@ class Snapshot:
     def _drop_contract(self, run: HeldRun) -> None:
         """Take back the part of a contract that will not come."""
         if run.contract_end_s is None:
-            self._commit(run.leaf, -run.size_milli * run.min_runtime_s)
+            self.commit(run.leaf, -run.size_milli * run.min_runtime_s)
         elif not run.is_over:
             for node in (self.tree.root, *run.leaf.path):
                 node.account.run_contracts(self.now_s, -run.size_milli)
@@ -365,7 +366,7 @@ class Snapshot:
         """Hold devices for a workload whose victims are leaving; its whole contract counts as committed."""
         workload = self.queued[claim.workload]
         self.claims[claim.workload] = claim
-        self._commit(self.leaf(workload.leaf), sum(claim.holdings.values()) * workload.min_runtime_s)
+        self.commit(self.leaf(workload.leaf), sum(claim.holdings.values()) * workload.min_runtime_s)
         for name in claim.holdings:
             node = self.nodes.by_name[name]
             node.claims.append(claim)
@@ -375,7 +376,7 @@ class Snapshot:
         """Hold nothing any longer for a workload with a claim: it starts, or its plan ended."""
         claim = self.claims.pop(workload_id)
         workload = self.queued[workload_id]
-        self._commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
+        self.commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
         for name in claim.holdings:
             node = self.nodes.by_name[name]
             node.claims.remove(claim)
@@ -499,11 +500,9 @@ class Trial:
         self._undo.append(lambda: snapshot.dequeue(workload.id))
 
     def _commit(self, leaf: TreeNode, milli_s: int) -> None:
-        path = (self.snapshot.tree.root, *leaf.path)
-        for node in path:
-            node.account.commit(milli_s)
+        self.snapshot.commit(leaf, milli_s)
         self.swap_memo.clear()
-        self._undo.append(lambda: [node.account.commit(-milli_s) for node in path])
+        self._undo.append(lambda: self.snapshot.commit(leaf, -milli_s))
 
     def _add_uncharged(self, leaf: TreeNode, milli_s: int) -> None:
         path = leaf.path

@@ -1,0 +1,68 @@
+"""`manage.py simulate FILE`: run a scenario, and print what happened and why. Needs no database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from scheduler.management.files import CommandOnFiles, fail, read_text
+from scheduler.management.tables import print_result
+from scheduler.simulator import (
+    Scenario,
+    ScenarioError,
+    as_json,
+    order_at,
+    parse,
+    read_duration,
+    served_by_node,
+    simulate,
+)
+
+
+class Command(CommandOnFiles):
+    """Simulate one scenario file."""
+
+    help = "Run a scenario file through the engine, and print what happened and why."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The command line."""
+        parser.add_argument("file", metavar="FILE", help='a scenario; "-" reads standard input')
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--order-at", metavar="INSTANT", help="print the order of the queue at an instant instead")
+        parser.add_argument("--until", metavar="INSTANT", help="end then, whatever the file says")
+
+    def handle(self, **options: Any) -> None:
+        """Run it."""
+        name = options["file"]
+        try:
+            scenario = parse(read_text(name))
+        except ScenarioError as error:
+            fail(name, str(error))
+        if options["until"] is not None:
+            scenario = replace(scenario, until_s=_instant("--until", options["until"]))
+        if options["order_at"] is not None:
+            self._print_order(scenario, _instant("--order-at", options["order_at"]), options["json"])
+            return
+        result = as_json(simulate(scenario))
+        if options["json"]:
+            self.print_json(result)
+        else:
+            print_result(self.stdout.write, scenario, result)
+
+    def _print_order(self, scenario: Scenario, at_s: int, as_json_object: bool) -> None:
+        found, snapshot = order_at(scenario, at_s)
+        served = served_by_node(snapshot)
+        if as_json_object:
+            self.print_json({"order": list(found), "served": served})
+            return
+        for place, workload in enumerate(found, start=1):
+            self.stdout.write(f"{place:>5}  {workload}")
+
+
+def _instant(option: str, value: str) -> int:
+    try:
+        return read_duration(int(value) if value.isascii() and value.isdigit() else value, option)
+    except ScenarioError as error:
+        fail(option, error.message)

@@ -1,0 +1,85 @@
+"""What a simulation writes down while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.engine import Reason
+
+from .scenario import Job, Scenario
+
+
+@dataclass(slots=True)
+class RunRecord:
+    """One holding of devices, [start_s, end_s); end_s is None while it goes on."""
+
+    id: str
+    job: JobRecord
+    start_s: int
+    holdings: Mapping[str, int]
+    is_funded: bool
+    size_milli: int
+    running_s: int | None = None
+    contract_end_s: int | None = None
+    end_s: int | None = None
+    end_reason: str | None = None
+    preempted_by: str | None = None
+    is_leaving: bool = False
+
+    def held_milli_s(self, now_s: int) -> int:
+        """What it has held so far."""
+        return self.size_milli * ((now_s if self.end_s is None else self.end_s) - self.start_s)
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """One workload with what became of it. `state` is None before its submission."""
+
+    job: Job
+    state: str | None = None
+    submitted_s: int = 0
+    progress_s: int = 0
+    first_start_s: int | None = None
+    end_s: int | None = None
+    preemptions: int = 0
+    runs: list[RunRecord] = field(default_factory=list)
+    reason: Reason | None = None
+    is_cancelled: bool = False
+    demand_from_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedDecision:
+    """A decision that changed a workload's action or reason code."""
+
+    at_s: int
+    workload: str
+    action: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A funded workload was queued or held its devices in [from_s, until_s)."""
+
+    leaf: str
+    size_milli: int
+    from_s: int
+    until_s: int
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything that a simulation came to, for `report`."""
+
+    scenario: Scenario
+    end_s: int = 0
+    jobs: Sequence[JobRecord] = ()
+    runs: list[RunRecord] = field(default_factory=list)
+    decisions: list[LoggedDecision] = field(default_factory=list)
+    demand: list[Demand] = field(default_factory=list)
+    healthy_steps: list[tuple[int, int]] = field(default_factory=list)  # (instant, healthy thousandths from then on)
+    entitlement_steps: list[tuple[int, Mapping[str, tuple[int, int]]]] = field(default_factory=list)
+    held_unfit_milli_s: int = 0  # held on nodes that were not healthy
+    passes: int = 0

@@ -1,0 +1,239 @@
+"""What a simulation prints: runs, workloads, use, decisions, and the figures of semantics.md section 10."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from scheduler.engine import Snapshot
+
+from .records import JobRecord, LoggedDecision, Outcome, RunRecord
+from .scenario import ROOT
+
+HOUR_S = 3_600
+DEBUG_CONTRACT_S = 900
+"""A debug run: a contract of at most 15 min, and at most one node."""
+LARGE_PART = 16
+"""A large gang: at least this part of the cluster."""
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """The object that `simulate FILE --json` prints (scenario-format.md)."""
+    return {
+        "runs": [_run(run, outcome.end_s) for run in outcome.runs],
+        "workloads": [_workload(record) for record in outcome.jobs],
+        "usage": usage_by_node(outcome),
+        "decisions": [_decision(each) for each in outcome.decisions],
+        "metrics": metrics(outcome),
+    }
+
+
+def _run(run: RunRecord, end_s: int) -> dict[str, Any]:
+    return {
+        "workload": run.job.job.id,
+        "start": run.start_s,
+        "end": run.end_s,
+        "nodes": {name: units(amount_milli) for name, amount_milli in run.holdings.items()},
+        "contract_end": run.contract_end_s,
+        "funded": run.is_funded,
+        "end_reason": run.end_reason,
+        "preempted_by": run.preempted_by,
+        "charged_gpu_s": units(run.held_milli_s(end_s)) if run.is_funded else 0,
+    }
+
+
+def _workload(record: JobRecord) -> dict[str, Any]:
+    first_s = record.first_start_s
+    return {
+        "id": record.job.id,
+        "state": record.state,
+        "first_start": first_s,
+        "end": record.end_s,
+        "wait_s": None if first_s is None else first_s - record.submitted_s,
+        "preemptions": record.preemptions,
+        "reason": None
+        if record.reason is None
+        else {"code": record.reason.code, "text": record.reason.text, "earliest_start": record.reason.earliest_start_s},
+    }
+
+
+def _decision(decision: LoggedDecision) -> dict[str, Any]:
+    reason = decision.reason
+    return {
+        "at": decision.at_s,
+        "workload": decision.workload,
+        "action": decision.action,
+        "reason": {"code": reason.code, "text": reason.text, "earliest_start": reason.earliest_start_s},
+    }
+
+
+def units(amount_milli: int) -> int | float:
+    """Thousandths as whole units where they are whole."""
+    whole, rest = divmod(amount_milli, 1_000)
+    return amount_milli / 1_000 if rest else whole
+
+
+def served_by_node(snapshot: Snapshot) -> dict[str, Any]:
+    """The numbers behind an order, as `--order-at` prints them."""
+    return {
+        name: {
+            "used_gpu_s": units(each.used_milli_s),
+            "committed_gpu_s": units(each.committed_milli_s),
+            "uncharged_gpu_s": units(each.uncharged_milli_s),
+            "shares": each.shares,
+            "entitlement": each.entitlement[0] / each.entitlement[1],
+        }
+        for name, each in snapshot.tree.figures(snapshot.now_s).items()
+        if name != snapshot.tree.root.id
+    }
+
+
+# --- use by budget node -----------------------------------------------------------------------------------------------
+
+
+def _ancestors(outcome: Outcome) -> dict[str, list[str]]:
+    """Each budget node with all above it, itself included."""
+    parents = {node.id: node.parent for node in outcome.scenario.tree}
+    found: dict[str, list[str]] = {}
+    for name in parents:
+        at: str | None = name
+        found[name] = []
+        while at is not None:
+            found[name].append(at)
+            at = parents[at]
+    return found
+
+
+def _held_milli_s(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
+    """Charged and uncharged device time of every node, over the whole run."""
+    above = _ancestors(outcome)
+    charged = dict.fromkeys(above, 0)
+    uncharged = dict.fromkeys(above, 0)
+    for run in outcome.runs:
+        held_milli_s = run.held_milli_s(outcome.end_s)
+        totals = charged if run.is_funded else uncharged
+        for name in above[run.job.job.leaf]:
+            totals[name] += held_milli_s
+    return charged, uncharged
+
+
+def usage_by_node(outcome: Outcome) -> dict[str, dict[str, int | float]]:
+    """Charged and uncharged GPU-seconds of every node of the tree; the root is called ""."""
+    charged, uncharged = _held_milli_s(outcome)
+    return {
+        name: {"charged_gpu_s": units(charged[name]), "uncharged_gpu_s": units(uncharged[name])} for name in charged
+    }
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def metrics(outcome: Outcome) -> dict[str, Any]:
+    """The figures of section 10. Ratios are None where nothing was there to divide by."""
+    end_s = outcome.end_s
+    nodes = outcome.scenario.nodes
+    total_milli_s = sum(node.capacity_milli for node in nodes) * end_s
+    healthy_milli_s = sum(
+        amount_milli * (until_s - from_s) for from_s, until_s, amount_milli in _spans(outcome.healthy_steps, end_s)
+    )
+    charged, uncharged = _held_milli_s(outcome)
+    held_milli_s = charged[ROOT] + uncharged[ROOT]
+    owed = owed_milli_s(outcome)
+    top = [node.id for node in outcome.scenario.tree if node.parent == ROOT]
+    delivered_milli_s = sum(min(Fraction(charged[name]), owed[name]) for name in top)
+    return {
+        "end": end_s,
+        "availability": _ratio(healthy_milli_s, total_milli_s),
+        "occupancy": _ratio(held_milli_s, healthy_milli_s + outcome.held_unfit_milli_s),
+        "delivery": _ratio(delivered_milli_s, sum(owed[name] for name in top)),
+        "unallocated_share": _ratio(uncharged[ROOT], held_milli_s),
+        "preemptions": sum(record.preemptions for record in outcome.jobs),
+        "passes": outcome.passes,
+        "waits": waits_by_class(outcome),
+        "nodes": {
+            name: {
+                "charged_gpu_h": charged[name] / (HOUR_S * 1_000),
+                "uncharged_gpu_h": uncharged[name] / (HOUR_S * 1_000),
+                "owed_gpu_h": float(owed[name] / (HOUR_S * 1_000)),
+                "delivery": _ratio(min(Fraction(charged[name]), owed[name]), owed[name]),
+            }
+            for name in charged
+        },
+    }
+
+
+def _ratio(part: int | Fraction, whole: int | Fraction) -> float | None:
+    return float(Fraction(part) / Fraction(whole)) if whole else None
+
+
+def _spans(steps: Sequence[tuple[int, Any]], end_s: int) -> list[tuple[int, int, Any]]:
+    """Steps as [from, until) spans up to the end."""
+    ends = [at_s for at_s, _ in steps[1:]] + [end_s]
+    return [(at_s, until_s, value) for (at_s, value), until_s in zip(steps, ends, strict=True) if until_s > at_s]
+
+
+def owed_milli_s(outcome: Outcome) -> dict[str, Fraction]:
+    """By node: the sum over hours of the smaller of entitled and demanded."""
+    hours = -(-outcome.end_s // HOUR_S)
+    demanded = _demanded_by_hour(outcome, hours)
+    entitled = _entitled_by_hour(outcome, hours)
+    return {
+        name: sum(
+            (min(entitled[name][hour], Fraction(amount)) for hour, amount in enumerate(amounts) if amount), Fraction(0)
+        )
+        for name, amounts in demanded.items()
+    }
+
+
+def _demanded_by_hour(outcome: Outcome, hours: int) -> dict[str, list[int]]:
+    above = _ancestors(outcome)
+    demanded = {name: [0] * hours for name in above}
+    for demand in outcome.demand:
+        rows = [demanded[name] for name in above[demand.leaf]]
+        for hour in range(demand.from_s // HOUR_S, -(-demand.until_s // HOUR_S)):
+            from_s, until_s = max(demand.from_s, hour * HOUR_S), min(demand.until_s, (hour + 1) * HOUR_S)
+            for row in rows:
+                row[hour] += demand.size_milli * (until_s - from_s)
+    return demanded
+
+
+def _entitled_by_hour(outcome: Outcome, hours: int) -> dict[str, list[Fraction]]:
+    """Entitlement times healthy device time, hour by hour."""
+    entitled = {node.id: [Fraction(0)] * hours for node in outcome.scenario.tree}
+    healthy = _spans(outcome.healthy_steps, outcome.end_s)
+    entitlements = _spans(outcome.entitlement_steps, outcome.end_s)
+    for (from_s, until_s, amount_milli), (_, _, parts) in zip(healthy, entitlements, strict=True):
+        for hour in range(from_s // HOUR_S, -(-until_s // HOUR_S)):
+            span_s = min(until_s, (hour + 1) * HOUR_S) - max(from_s, hour * HOUR_S)
+            for name, part in parts.items():
+                entitled[name][hour] += Fraction(*part) * amount_milli * span_s
+    return entitled
+
+
+def waits_by_class(outcome: Outcome) -> dict[str, dict[str, int | None]]:
+    """First start minus submission: of all, of debug runs, and of large gangs, apart by how they are charged."""
+    node_milli = max(node.capacity_milli for node in outcome.scenario.nodes)
+    total_milli = sum(node.capacity_milli for node in outcome.scenario.nodes)
+    classes: dict[str, list[int]] = {"all": [], "funded": [], "unallocated": [], "debug": [], "large": []}
+    for record in outcome.jobs:
+        if record.first_start_s is None:
+            continue
+        job = record.job
+        wait_s = record.first_start_s - record.submitted_s
+        classes["all"].append(wait_s)
+        classes["funded" if job.min_runtime_s else "unallocated"].append(wait_s)
+        if 0 < job.min_runtime_s <= DEBUG_CONTRACT_S and job.size_milli <= node_milli:
+            classes["debug"].append(wait_s)
+        if job.size_milli * LARGE_PART >= total_milli:
+            classes["large"].append(wait_s)
+    return {
+        name: {"count": len(waits), "median_s": percentile(waits, 50), "p90_s": percentile(waits, 90)}
+        for name, waits in classes.items()
+    }
+
+
+def percentile(values: Iterable[int], percent: int) -> int | None:
+    """The nearest-rank percentile: the least value that so many per cent do not exceed."""
+    ranked = sorted(values)
+    return ranked[-(-len(ranked) * percent // 100) - 1] if ranked else None

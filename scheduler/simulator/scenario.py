@@ -1,0 +1,390 @@
+"""The scenario format: one JSON file with a cluster, a tree, workloads and events (scenario-format.md).
+
+Reading is strict: a key that is not known, a reference to nothing or a value out of bounds is a `ScenarioError` that
+names the key path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from scheduler.engine import BudgetNode, Node, Policy
+
+from .fields import (
+    Fields,
+    ScenarioError,
+    count,
+    duration,
+    elements,
+    flag,
+    instant,
+    parse_json,
+    positive,
+    shown,
+    size_milli,
+    text,
+    whole,
+)
+
+SCHEDULERS = ("contracts", "fifo", "fifo-skip", "sjf", "srtf")
+ROOT = ""
+"""The root of every scenario's tree."""
+PASS_EVERY_S = 60
+"""`pass_every_s` of a simulation that says nothing else; the engine also runs at every event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A workload of a scenario. Durations and instants in seconds, sizes in thousandths.
+
+    `submit_s` is None for a workload that is submitted `think_s` after the one named in `after` has ended.
+    `exit_delay_s` is None for one that never leaves by itself or when killed.
+    """
+
+    id: str
+    leaf: str
+    size_milli: int
+    min_runtime_s: int
+    duration_s: int
+    submit_s: int | None = 0
+    after: str | None = None
+    think_s: int = 0
+    is_resumable: bool = True
+    priority: int = 0
+    node: str | None = None
+    exit_delay_s: int | None = 0
+    restart_cost_s: int = 0
+    startup_s: int = 0
+    estimate_s: int | None = None
+    is_protected: bool = False
+    level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastUse:
+    """Funded use of before the start."""
+
+    leaf: str
+    size_milli: int
+    from_s: int
+    until_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something from outside at an instant. `kind` says which of the other fields count."""
+
+    at_s: int
+    kind: str  # "shares", "health", "close", "cancel" or "maintenance"
+    subject: str = ""  # node, budget node or workload
+    health: str = ""
+    length_s: int = 0
+    shares: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A whole file, checked."""
+
+    name: str
+    nodes: Sequence[Node]
+    tree: Sequence[BudgetNode]
+    policy: Policy
+    scheduler: str = "contracts"
+    history: Sequence[PastUse] = ()
+    jobs: Sequence[Job] = ()
+    events: Sequence[Happening] = ()
+    until_s: int | None = None
+    caps_milli: Mapping[str, int] = field(default_factory=dict)
+    expect: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_until(self, until_s: int | None) -> Scenario:
+        """The same, ending at another instant."""
+        return replace(self, until_s=until_s)
+
+
+def parse(content: str) -> Scenario:
+    """Read a scenario from a file's text.
+
+    Raises:
+        ScenarioError: names the key path and what is wrong with it.
+    """
+    file = Fields(parse_json(content), "")
+    nodes = file.need("cluster", _cluster)
+    caps_milli: dict[str, int] = {}
+    tree = file.need("tree", lambda value, path: _tree(value, path, caps_milli))
+    policy, scheduler = file.take("policy", _policy, (Policy(pass_every_s=PASS_EVERY_S), "contracts"))
+    scenario = Scenario(
+        name=file.take("name", text, ""),
+        nodes=nodes,
+        tree=tree,
+        policy=policy,
+        scheduler=scheduler,
+        history=file.take("history", _history, []),
+        jobs=file.take("workloads", _jobs, []),
+        events=file.take("events", _events, []),
+        until_s=file.take("until", duration, None),
+        caps_milli=caps_milli,
+        expect=file.take("expect", lambda value, path: dict(Fields(value, path).items()), {}),
+    )
+    file.finish()
+    _check_references(scenario)
+    _check_after(scenario.jobs)
+    return scenario
+
+
+def _cluster(value: object, path: str) -> list[Node]:
+    cluster = Fields(value, path)
+    if cluster.has("gpus_per_node"):
+        number = cluster.need("nodes", positive)
+        if number > 100_000:
+            raise ScenarioError(f"{path}.nodes", f"must be at most 100,000, but is {number}")
+        capacity = cluster.need("gpus_per_node", positive)
+        width = max(3, len(str(number)))
+        sizes = {f"n{index:0{width}d}": capacity for index in range(1, number + 1)}
+    else:
+        sizes = cluster.need("nodes", _named_nodes)
+    racks: dict[str, str] = {}
+    if cluster.has("racks"):
+        racks = cluster.need("racks", lambda each, where: _racks(each, where, sizes))
+    elif cluster.has("nodes_per_rack"):
+        per_rack = cluster.need("nodes_per_rack", positive)
+        racks = {name: f"r{index // per_rack + 1:03d}" for index, name in enumerate(sizes)}
+    cluster.finish()
+    return [Node(name, capacity * 1_000, racks.get(name, "")) for name, capacity in sizes.items()]
+
+
+def _named_nodes(value: object, path: str) -> dict[str, int]:
+    if isinstance(value, int):
+        raise ScenarioError(f"{path.rpartition('.')[0]}.gpus_per_node", "is missing, with a number of nodes")
+    named = Fields(value, path)
+    sizes = {text(name, path): positive(each, named.at(name)) for name, each in named.items()}
+    if not sizes:
+        raise ScenarioError(path, "must name at least one node")
+    return sizes
+
+
+def _racks(value: object, path: str, sizes: Mapping[str, int]) -> dict[str, str]:
+    racks: dict[str, str] = {}
+    for rack, members in Fields(value, path).items():
+        for member, where in elements(members, f"{path}.{rack}"):
+            name = text(member, where)
+            if name not in sizes:
+                raise ScenarioError(where, f"there is no node {shown(name)}")
+            if name in racks:
+                raise ScenarioError(where, f"node {shown(name)} is in rack {shown(racks[name])} already")
+            racks[name] = rack
+    return racks
+
+
+def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNode]:
+    found: dict[str, BudgetNode] = {ROOT: BudgetNode(ROOT, None, 1, 1)}
+
+    def read_children(children: object, where: str, parent: str) -> None:
+        rows: list[tuple[str, int, object]] = []
+        for name, each in Fields(children, where).items():
+            here = f"{where}.{name}"
+            if not name:
+                raise ScenarioError(where, "a budget node needs a name")
+            below: object = None
+            if isinstance(each, Mapping):
+                node = Fields(each, here)
+                shares = node.need("shares", count)
+                below = node.take("children", lambda value, _path: value, None)
+                if node.has("cap_gpus"):
+                    caps_milli[name] = node.need("cap_gpus", count) * 1_000
+                node.finish()
+            else:
+                shares = count(each, here)
+            rows.append((name, shares, below))
+        total = sum(shares for _, shares, _ in rows)
+        for name, shares, below in rows:
+            here = f"{where}.{name}"
+            if name in found:
+                raise ScenarioError(here, "this name is in the tree twice")
+            found[name] = BudgetNode(name, parent, shares, total)
+            if below is not None:
+                read_children(below, f"{here}.children", name)
+
+    read_children(value, path, ROOT)
+    if len(found) == 1:
+        raise ScenarioError(path, "must name at least one budget node")
+    return list(found.values())
+
+
+def _policy(value: object, path: str) -> tuple[Policy, str]:
+    given = Fields(value, path)
+    scheduler = given.take("scheduler", _scheduler, "contracts")
+    knobs: dict[str, Any] = {"pass_every_s": PASS_EVERY_S}
+    for knob in fields(Policy):
+        if knob.name == "swap_margin":
+            read: Any = _factor
+        else:
+            read = count if knob.name == "reservations" else duration
+        if given.has(knob.name):
+            knobs[knob.name] = given.need(knob.name, read)
+    given.finish()
+    try:
+        return Policy(**knobs), scheduler
+    except ValueError as error:
+        name, _, message = str(error).partition(": ")
+        raise ScenarioError(f"{path}.{name}", message) from None
+
+
+def _scheduler(value: object, path: str) -> str:
+    if value not in SCHEDULERS:
+        raise ScenarioError(path, f"must be one of {', '.join(SCHEDULERS)}, not {shown(value)}")
+    return str(value)
+
+
+def _factor(value: object, path: str) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0:
+        raise ScenarioError(path, f"must be a number of at least 0, not {shown(value)}")
+    return Fraction(value)
+
+
+def _history(value: object, path: str) -> list[PastUse]:
+    past = []
+    for each, where in elements(value, path):
+        row = Fields(each, where)
+        use = PastUse(
+            row.need("leaf", text), row.need("gpus", size_milli), row.need("from", instant), row.need("to", instant)
+        )
+        row.finish()
+        if use.until_s > 0:
+            raise ScenarioError(f"{where}.to", "must not be after the start, 0")
+        if use.from_s > use.until_s:
+            raise ScenarioError(f"{where}.from", "must not be after `to`")
+        past.append(use)
+    return past
+
+
+def _jobs(value: object, path: str) -> list[Job]:
+    jobs: list[Job] = []
+    seen: set[str] = set()
+    for each, where in elements(value, path):
+        job = _job(Fields(each, where), where)
+        if job.id in seen:
+            raise ScenarioError(f"{where}.id", f"there is a workload {shown(job.id)} already")
+        seen.add(job.id)
+        jobs.append(job)
+    return jobs
+
+
+def _job(row: Fields, where: str) -> Job:
+    if row.has("submit") and row.has("after"):
+        raise ScenarioError(f"{where}.after", "a workload has either `submit` or `after`")
+    after = row.take("after", text, None)
+    job = Job(
+        id=row.need("id", text),
+        leaf=row.need("leaf", text),
+        submit_s=None if after is not None else row.need("submit", duration),
+        after=after,
+        think_s=row.take("think", duration, 0) if after is not None else 0,
+        size_milli=row.need("gpus", size_milli),
+        min_runtime_s=row.take("min_runtime", duration, 0),
+        duration_s=row.need("duration", duration),
+        is_resumable=row.take("resumable", flag, True),
+        priority=row.take("priority", whole, 0),
+        node=row.take("node", text, None),
+        exit_delay_s=row.need("exit_delay", _exit_delay) if row.has("exit_delay") else 0,
+        restart_cost_s=row.take("restart_cost", duration, 0),
+        startup_s=row.take("startup", duration, 0),
+        estimate_s=row.take("estimate", duration, None),
+        is_protected=row.take("protected", flag, False),
+        level=row.take("level", text, None),
+    )
+    row.finish()
+    return job
+
+
+def _exit_delay(value: object, path: str) -> int | None:
+    return None if value == "never" else duration(value, path)
+
+
+def _events(value: object, path: str) -> list[Happening]:
+    return [_event(Fields(each, where), where) for each, where in elements(value, path)]
+
+
+def _event(row: Fields, where: str) -> Happening:
+    at_s = row.need("at", duration)
+    if row.has("shares"):
+        given = row.need("shares", Fields)
+        shares = {name: count(each, given.at(name)) for name, each in given.items()}
+        found = Happening(at_s, "shares", shares=shares)
+    elif row.has("close"):
+        found = Happening(at_s, "close", row.need("close", text))
+    elif row.has("cancel"):
+        found = Happening(at_s, "cancel", row.need("cancel", text))
+    elif row.has("maintenance"):
+        found = Happening(at_s, "maintenance", row.need("node", text), length_s=row.need("maintenance", duration))
+    elif row.has("health"):
+        found = Happening(at_s, "health", row.need("node", text), health=row.need("health", _health))
+    else:
+        raise ScenarioError(where, "needs one of shares, health, close, cancel and maintenance")
+    row.finish()
+    return found
+
+
+def _health(value: object, path: str) -> str:
+    if value not in ("healthy", "unhealthy", "down"):
+        raise ScenarioError(path, f"must be healthy, unhealthy or down, not {shown(value)}")
+    return str(value)
+
+
+def _check_references(scenario: Scenario) -> None:
+    """Every leaf, node and workload that is named exists."""
+    names = {node.id for node in scenario.tree} - {ROOT}
+    leaves = names - {node.parent for node in scenario.tree}
+    hosts = {node.name for node in scenario.nodes}
+    jobs = {job.id for job in scenario.jobs}
+    for index, use in enumerate(scenario.history):
+        _must_be_leaf(use.leaf, f"history[{index}].leaf", names, leaves)
+    for index, job in enumerate(scenario.jobs):
+        _must_be_leaf(job.leaf, f"workloads[{index}].leaf", names, leaves)
+        if job.node is not None and job.node not in hosts:
+            raise ScenarioError(f"workloads[{index}].node", f"there is no node {shown(job.node)}")
+        if job.after is not None and job.after not in jobs:
+            raise ScenarioError(f"workloads[{index}].after", f"there is no workload {shown(job.after)}")
+    for index, event in enumerate(scenario.events):
+        _must_exist(event.shares, names, f"events[{index}].shares", "budget node")
+        known, key, what = {
+            "close": (names, "close", "budget node"),
+            "cancel": (jobs, "cancel", "workload"),
+            "health": (hosts, "node", "node"),
+            "maintenance": (hosts, "node", "node"),
+        }.get(event.kind, ({event.subject}, "", ""))
+        _must_exist([event.subject], known, f"events[{index}].{key}", what)
+
+
+def _must_be_leaf(name: str, path: str, names: set[str], leaves: set[str]) -> None:
+    if name not in names:
+        raise ScenarioError(path, f"there is no leaf {shown(name)} in the tree")
+    if name not in leaves:
+        raise ScenarioError(path, f"{shown(name)} has children, so it takes no workloads")
+
+
+def _must_exist(asked: Sequence[str] | Mapping[str, int], known: set[str], path: str, what: str) -> None:
+    for name in asked:
+        if name not in known:
+            raise ScenarioError(path, f"there is no {what} {shown(name)}")
+
+
+def _check_after(jobs: Sequence[Job]) -> None:
+    """No workload waits, over others, for itself."""
+    after = {job.id: job.after for job in jobs}
+    index_of = {job.id: index for index, job in enumerate(jobs)}
+    settled: set[str] = set()
+    for job in jobs:
+        chain: dict[str, None] = {}
+        at: str | None = job.id
+        while at is not None and at not in settled:
+            if at in chain:
+                raise ScenarioError(f"workloads[{index_of[at]}].after", f"{shown(at)} would come after itself")
+            chain[at] = None
+            at = after[at]
+        settled.update(chain)
