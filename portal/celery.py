@@ -5,22 +5,20 @@ A worker is started with REMAP_SIGTERM=SIGQUIT in its environment (portal/superv
 what runs two seconds and puts it back.
 """
 
-import ctypes
 import logging.config
 import os
 import signal
 
 from celery import Celery
-from celery.signals import setup_logging, worker_process_init
+from celery.signals import setup_logging, worker_init, worker_process_init
 from django.conf import settings
+
+from portal.supervisor.processes import end_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 TICK_S = 1
 """How often each cluster is asked whether its next pass is due; the policy's `pass_every_s` decides (10 s)."""
-
-PR_SET_PDEATHSIG = 1
-"""Linux: the signal this process gets when its parent ends."""
 
 app = Celery("allotment")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -40,7 +38,13 @@ def keep_django_logging(**_kwargs: object) -> None:
     logging.config.dictConfig(settings.LOGGING)
 
 
+@worker_init.connect
+def remember_the_worker(**_kwargs: object) -> None:
+    """Note the id of the process that the pool's processes will be forked from."""
+    app.worker_pid = os.getpid()
+
+
 @worker_process_init.connect
-def die_with_the_worker(**_kwargs: object) -> None:
+def end_with_the_worker(**_kwargs: object) -> None:
     """Let no pool process outlive its killed parent and go on holding a cluster's lock."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent(app.worker_pid, signal.SIGKILL)

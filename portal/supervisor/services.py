@@ -15,8 +15,6 @@ from portal.supervisor.place import Place
 from portal.supervisor.processes import Service
 
 DEFAULT_PORT = 8000
-WEB_WORKERS = 2
-WEB_THREADS = 4
 TASK_WORKERS = 2
 AGENT_GRACE_S = 25
 """An agent stops its workloads in their own grace before it ends."""
@@ -98,9 +96,7 @@ def web(here: Installation) -> Service:
     return _portal_service(
         here,
         "web",
-        *("gunicorn", "portal.wsgi", "--bind", f"127.0.0.1:{here.port}", "--preload", "--no-control-socket"),
-        *("--worker-class", "gthread", "--workers", str(WEB_WORKERS), "--threads", str(WEB_THREADS)),
-        *("--graceful-timeout", "5", "--timeout", "60", "--access-logfile", "-"),
+        *("gunicorn", "--config", "python:portal.web_server", "--bind", f"127.0.0.1:{here.port}"),
         ready=True,
     )
 

@@ -124,7 +124,7 @@ def test_a_port_in_use_is_refused(running: Installation, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "words", [("gunicorn", "portal.wsgi"), ("celery", "beat"), ("valkey-server",), ("postgres", "-D")]
+    "words", [("gunicorn", "portal.web_server"), ("celery", "beat"), ("valkey-server",), ("postgres", "-D")]
 )
 def test_what_is_killed_is_started_again(running: Installation, words: tuple[str, ...]) -> None:
     victim = running.find(*words)
@@ -161,7 +161,7 @@ def test_kill_9_leaves_no_process_behind(running: Installation, who: str) -> Non
         os.kill(pid, signal.SIGKILL)
     running.front.wait(GONE_WITHIN_S)
     assert wait_until(lambda: not survivors(before), within_s=GONE_WITHIN_S), survivors(before)
-    assert running.processes() == {}
+    assert wait_until(lambda: not running.processes(), within_s=GONE_WITHIN_S), running.processes()  # just forked then
 
 
 def keeper_of(running: Installation) -> int:
