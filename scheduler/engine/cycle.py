@@ -21,7 +21,8 @@ from .policy import Policy
 from .preemption import Claimant, Taking, find_taking
 from .reasons import Code
 from .reservations import Certain, is_unfit
-from .snapshot import Snapshot, Trial
+from .snapshot import Snapshot
+from .trial import Trial
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
 from .waiting import WaitingCodes
 

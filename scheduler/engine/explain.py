@@ -12,8 +12,9 @@ from typing import Any
 from .cluster import HeldRun
 from .preemption import Claimant, Taking
 from .reasons import Code
-from .snapshot import Snapshot, Trial
+from .snapshot import Snapshot
 from .tree import TreeNode, sides
+from .trial import Trial
 from .values import Reason, Workload
 
 

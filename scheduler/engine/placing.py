@@ -1,7 +1,7 @@
 """Where a gang may go (semantics.md section 6). One of the engine's three seams.
 
 Up to one node's worth goes on one node, best fit; more means whole nodes, in one rack if one can hold them, else over
-as few as possible. What a workload may hold on a node is further bounded by maintenance windows and by promises to others.
+as few as possible. Maintenance windows and promises to others bound further what a workload may hold on a node.
 """
 
 from __future__ import annotations

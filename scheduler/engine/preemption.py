@@ -11,8 +11,8 @@ from typing import NamedTuple
 from .cluster import HeldRun, NodeState
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
 from .reasons import Code
-from .snapshot import Trial
 from .tree import TreeNode, may_swap
+from .trial import Trial
 from .values import Reservation, Workload
 
 FinerKey = tuple[int, Fraction, int, str]

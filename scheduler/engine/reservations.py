@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .cluster import HeldRun, NodeState
 from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
 from .preemption import Claimant
-from .snapshot import Trial
+from .trial import Trial
 from .values import Reservation, Workload
 
 

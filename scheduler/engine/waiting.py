@@ -9,7 +9,7 @@ from .placing import allowance_milli, is_whole_nodes, place_on_free
 from .preemption import find_taking
 from .reasons import Code
 from .reservations import Certain, certain_for
-from .snapshot import Trial
+from .trial import Trial
 from .values import Workload
 
 Shape = tuple[str, int, int, int, str | None]

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError
 
+from scheduler.simulator import ScenarioError, read_duration
+
 BAD_INPUT = 2
 """Exit status for a fault in a file or on the command line."""
 INTERRUPTED = 130
@@ -65,6 +67,18 @@ def write_text(name: str, content: str) -> None:
         Path(name).write_text(content, encoding="utf-8")
     except OSError as error:
         fail(name, f"cannot be written: {error.strerror}")
+
+
+def read_duration_option(option: str, value: str) -> int:
+    """Seconds from an option such as "90s", "1h30m" or "3600".
+
+    Raises:
+        CommandError: it is neither, or negative.
+    """
+    try:
+        return read_duration(int(value) if value.isascii() and value.isdigit() else value, option)
+    except ScenarioError as error:
+        fail(option, error.message)
 
 
 def fail(name: str, message: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""The same engine on invented time: scenarios in, runs, reasons and figures out. No framework, clock, chance or disk."""
+"""The same engine on invented time: scenarios in, runs, reasons and figures out. No clock, chance or disk."""
 
 from .fields import ScenarioError
 from .fields import duration as read_duration

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from scheduler.management.files import CommandOnFiles, fail, read_text
+from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text
 from scheduler.management.tables import print_result
 from scheduler.simulator import (
     Scenario,
@@ -15,7 +15,6 @@ from scheduler.simulator import (
     as_json,
     order_at,
     parse,
-    read_duration,
     served_by_node,
     simulate,
 )
@@ -41,9 +40,9 @@ class Command(CommandOnFiles):
         except ScenarioError as error:
             fail(name, str(error))
         if options["until"] is not None:
-            scenario = replace(scenario, until_s=_instant("--until", options["until"]))
+            scenario = replace(scenario, until_s=read_duration_option("--until", options["until"]))
         if options["order_at"] is not None:
-            self._print_order(scenario, _instant("--order-at", options["order_at"]), options["json"])
+            self._print_order(scenario, read_duration_option("--order-at", options["order_at"]), options["json"])
             return
         result = as_json(simulate(scenario))
         if options["json"]:
@@ -59,10 +58,3 @@ class Command(CommandOnFiles):
             return
         for place, workload in enumerate(found, start=1):
             self.stdout.write(f"{place:>5}  {workload}")
-
-
-def _instant(option: str, value: str) -> int:
-    try:
-        return read_duration(int(value) if value.isascii() and value.isdigit() else value, option)
-    except ScenarioError as error:
-        fail(option, error.message)

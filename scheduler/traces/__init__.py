@@ -1,0 +1,5 @@
+"""Readers of other people's files. Each gives typed rows, and refuses a bad one by row and field."""
+
+from .rows import TraceError
+
+__all__ = ["TraceError"]
