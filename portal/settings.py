@@ -6,7 +6,7 @@ They import without any environment at all, for the commands that work on files 
 import secrets
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import environ
 import structlog
@@ -151,8 +151,8 @@ def broker_url(redis_url: str) -> str:
     parts = urlsplit(redis_url)
     if parts.scheme != "unix":
         return redis_url
-    login = f":{quote(parts.password, safe='')}@" if parts.password else ""
-    return f"redis+socket://{login}{parts.path}?virtual_host=0"
+    database = parse_qs(parts.query).get("db", ["0"])[0]
+    return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={database}"
 
 
 CELERY_BROKER_URL = broker_url(REDIS_URL)
@@ -161,18 +161,19 @@ CELERY_ENABLE_UTC = True
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-CELERY_TASK_TIME_LIMIT = 300
-CELERY_TASK_SOFT_TIME_LIMIT = 240
+CELERY_TASK_TIME_LIMIT = 60
+CELERY_TASK_SOFT_TIME_LIMIT = 50
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 2.0
 CELERY_WORKER_ENABLE_SOFT_SHUTDOWN_ON_IDLE = True
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# A task whose worker was killed is looked for every 2 s (at the defaults every 100 s). The visibility timeout stays
-# above the longest task, or a task that is merely slow would run a second time beside itself.
+# A task whose worker was killed comes back when the visibility timeout is over, looked for every 2 s (at the defaults
+# after an hour, every 100 s). That timeout stays above the longest task, or one that is merely slow would run twice at
+# once. A pass waits for neither: the next tick, a second later, finds it undone.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 600,
+    "visibility_timeout": 75,
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
     "socket_timeout": 30,

@@ -6,6 +6,9 @@ import sys
 import pytest
 from django.db import connection
 
+from budgets.models import Person
+from portal.celery import app
+from portal.settings import broker_url
 from tests.conftest import REPOSITORY
 
 
@@ -41,3 +44,79 @@ def test_the_test_database_is_postgresql() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_database(), inet_server_addr() IS NULL")
         assert cursor.fetchone() == ("test_allotment", True)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_process_beside_the_test_sees_what_the_test_wrote(process_environment: dict[str, str]) -> None:
+    Person.objects.create(username="ada")
+    asked = "from budgets.models import Person; print(*Person.objects.values_list('username', flat=True))"
+    done = manage("shell", "--no-imports", "-c", asked, environment=process_environment)
+    assert (done.returncode, done.stdout) == (0, "ada\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        (
+            "DATABASE_URL",
+            "sqlite:///db",
+            "DATABASE_URL: only PostgreSQL is supported (postgres://user:password@host:port/name)",
+        ),
+        (
+            "ALLOTMENT_URL",
+            "allotment",
+            "ALLOTMENT_URL: 'allotment' is not an address such as https://allotment.example.org",
+        ),
+        ("SECRET_KEY_FILE", "/not/there", "SECRET_KEY_FILE: cannot read /not/there: No such file or directory"),
+    ],
+)
+def test_a_bad_setting_is_named_in_one_line(name: str, value: str, said: str) -> None:
+    done = manage("check", environment={name: value})
+    assert (done.returncode, done.stderr) == (2, f"manage.py: {said}\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "cookies_need_https"),
+    [
+        ("http://127.0.0.1:8000", False),
+        ("http://localhost:8000", False),
+        ("https://allotment.example.org", True),
+        ("http://allotment.example.org", True),
+    ],
+)
+def test_cookies_travel_unencrypted_on_this_machine_alone(url: str, cookies_need_https: bool) -> None:
+    asked = "from django.conf import settings as s; print(s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE)"
+    done = manage("shell", "--no-imports", "-c", asked, environment={"ALLOTMENT_URL": url})
+    assert done.stdout == f"{cookies_need_https} {cookies_need_https}\n"
+
+
+def test_the_web_process_refuses_to_start_without_a_lasting_secret() -> None:
+    done = subprocess.run(
+        (sys.executable, "-c", "import portal.wsgi"),
+        check=False,
+        capture_output=True,
+        text=True,
+        env={},
+        cwd=REPOSITORY,
+    )
+    assert done.stderr.endswith("SECRET_KEY or SECRET_KEY_FILE must be set for the web process\n")
+
+
+@pytest.mark.parametrize(
+    ("redis_url", "in_celery_words"),
+    [
+        ("redis://broker.example.org:6379/2", "redis://broker.example.org:6379/2"),
+        ("unix://:p%40ss@/run/x/valkey.sock?db=3", "redis+socket://:p%40ss@/run/x/valkey.sock?virtual_host=3"),
+    ],
+)
+def test_the_broker_is_named_in_celerys_words(redis_url: str, in_celery_words: str) -> None:
+    assert broker_url(redis_url) == in_celery_words
+
+
+@pytest.mark.django_db
+def test_a_task_reaches_the_private_broker() -> None:
+    with app.connection_for_write() as connected, connected.SimpleQueue("of-this-test") as queue:
+        queue.put({"n": 7})
+        message = queue.get(timeout=5)
+        message.ack()
+        assert message.payload == {"n": 7}
