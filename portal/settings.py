@@ -1,4 +1,4 @@
-"""Django's settings. Everything that differs between installations comes from the environment (docs/operator.md).
+"""Django's settings. Everything that differs between installations comes from the environment (docs/settings.md).
 
 They import without any environment at all, for the commands that work on files alone.
 """

@@ -51,6 +51,7 @@ class Installation:
     data: Path
     port: int = field(default_factory=free_port)
     front: subprocess.Popen[str] | None = None
+    environment: dict[str, str] = field(default_factory=fresh_environment)
 
     @property
     def identity(self) -> str:
@@ -62,7 +63,7 @@ class Installation:
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         """`./run` to its end."""
         return subprocess.run(
-            self.command(*options), check=False, capture_output=True, text=True, env=fresh_environment(), timeout=120
+            self.command(*options), check=False, capture_output=True, text=True, env=self.environment, timeout=120
         )
 
     def start(self) -> float:
@@ -71,7 +72,7 @@ class Installation:
         output = self.data.with_suffix(".output")
         with output.open("w") as file:
             self.front = subprocess.Popen(
-                self.command(), env=fresh_environment(), stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                self.command(), env=self.environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
             )
         greeted = wait_until(
             lambda: "Allotment is at" in output.read_text() or self.front.poll() is not None, within_s=START_WITHIN_S
