@@ -81,7 +81,10 @@ def _make() -> None:
         shutil.rmtree(VENV, ignore_errors=True)
         done = _run(argv)
     if done.returncode:
-        raise Refusal(f"cannot make .venv (on Debian: apt-get install python3-venv): {_last_line(done)}")
+        shutil.rmtree(VENV, ignore_errors=True)
+        if "ensurepip" in done.stdout + done.stderr:
+            raise Refusal(f"{outside} cannot make a virtual environment; on Debian: apt-get install python3-venv")
+        raise Refusal(f"cannot make .venv: {_last_line(done)}")
 
 
 def _install_quickly(pip: tuple[str, ...]) -> bool:
