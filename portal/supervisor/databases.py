@@ -80,8 +80,7 @@ def started(services: list[Service]) -> Iterator[None]:
             wait_ready(each)
         yield
     finally:
-        for each in reversed(running):
-            stop(each)
+        stop(running)
 
 
 def release(addresses: Addresses) -> None:

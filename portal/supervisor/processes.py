@@ -5,11 +5,12 @@ children makes itself their subreaper, so that orphaned grandchildren become its
 """
 
 import ctypes
+import itertools
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +36,8 @@ class Service:
     """One process to keep running.
 
     `ready` is asked until it says yes, for at most `ready_within_s`; `death_signal` is what the process gets when the
-    supervisor is killed, `stop_signal` what it gets in good order, and SIGKILL after `stop_grace_s`.
+    supervisor is killed, `stop_signal` what it gets in good order, and SIGKILL after `stop_grace_s`. Neighbours of the
+    same `wave` are stopped at the same time.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Service:
     stop_signal: int = signal.SIGTERM
     stop_grace_s: int = 10
     death_signal: int = signal.SIGKILL
+    umask: int = 0o077
+    wave: str = ""
 
 
 @dataclass
@@ -88,7 +92,7 @@ def start(service: Service) -> Running:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            umask=0o077,
+            umask=service.umask,
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=[] if account else None,
@@ -126,18 +130,32 @@ def last_line(service: Service) -> str:
     return f"{text} (log: {service.log_path})"
 
 
-def stop(running: Running, *, grace_s: float | None = None) -> None:
-    """Stop a service in good order, and what it started by force if it does not go."""
-    process, service = running.process, running.service
-    below = descendants(process.pid)
-    if process.poll() is None:
-        process.send_signal(service.stop_signal)
+def stop(running: Sequence[Running], *, grace_s: float | None = None) -> None:
+    """Stop services in good order, the last first, and what they started by force if it does not go.
+
+    Args:
+        running: in the order of their start.
+        grace_s: how long each may take; by default what the service says.
+    """
+    for _wave, members in itertools.groupby(reversed(running), key=lambda each: each.service.wave or each.service.name):
+        _stop_together(list(members), grace_s)
+
+
+def _stop_together(running: list[Running], grace_s: float | None) -> None:
+    below: dict[int, int] = {}
+    for each in running:
+        below |= descendants(each.process.pid)
+        if each.process.poll() is None:
+            each.process.send_signal(each.service.stop_signal)
+    told_s = time.monotonic()
+    for each in running:
+        limit_s = each.service.stop_grace_s if grace_s is None else grace_s
         try:
-            process.wait(service.stop_grace_s if grace_s is None else grace_s)
+            each.process.wait(max(0.0, told_s + limit_s - time.monotonic()))
         except subprocess.TimeoutExpired:
-            below |= descendants(process.pid)
-            process.kill()
-            process.wait()
+            below |= descendants(each.process.pid)
+            each.process.kill()
+            each.process.wait()
     for pid, started in below.items():
         if start_ticks(pid) == started:
             send(pid, signal.SIGKILL)

@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -38,6 +37,7 @@ from portal.supervisor.services import Installation, Step, portal_environment, s
 
 STOPPING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SWEEP_GRACE_S = 3.0
+HURRIED_GRACE_S = 0.5
 LOOK_EVERY_S = 2.0
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 30.0
@@ -136,9 +136,9 @@ class Keeper:
             signal.signal(number, self._on_stop)
 
     def _on_stop(self, _number: int, _frame: object) -> None:
-        """The first signal unwinds to an orderly stop; a second one, during it, makes it a short one."""
+        """The first signal unwinds to an orderly stop; a second one, during it, makes it a short one; that is all."""
         self.signals += 1
-        if self.signals == 1:
+        if self.signals <= 2:
             raise Stop
 
     def live(self, *, with_demo: bool, only_setup: bool) -> None:
@@ -162,19 +162,19 @@ class Keeper:
             while True:
                 self._look()
         finally:
-            with self._stopping():
-                for each in reversed(self.running):
-                    stop(each, grace_s=0.5 if self.signals > 1 else None)
-                sweep(grace_s=SWEEP_GRACE_S)
-                release(addresses)
+            self._stop_all()
+            release(addresses)
 
-    @contextlib.contextmanager
-    def _stopping(self) -> Iterator[None]:
-        """From here on a signal only shortens the wait."""
+    def _stop_all(self) -> None:
+        """Stop in good order; one more signal meanwhile makes it short."""
         if self.signals:
             say("Stopping ...")
         self.signals = max(self.signals, 1)
-        yield
+        try:
+            stop(self.running)
+        except Stop:
+            stop(self.running, grace_s=HURRIED_GRACE_S)
+        sweep(grace_s=SWEEP_GRACE_S)
 
     def _tell(self, here: Installation) -> None:
         """Write down what `exec` and the next run need to know."""

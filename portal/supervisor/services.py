@@ -128,6 +128,8 @@ def agents(here: Installation) -> list[Service]:
             log_path=here.place.log_path(f"agent-{path.stem}"),
             directory=str(ROOT),
             stop_grace_s=AGENT_GRACE_S,
+            umask=0o022,  # its workloads, who are somebody else, have folders below its own
+            wave="agents",
         )
         for path in sorted(here.agents_dir.glob("*.json"))
     ]

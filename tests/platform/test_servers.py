@@ -93,7 +93,7 @@ def test_a_killed_server_that_left_its_lock_file_starts_again(place: Place) -> N
         assert query(addresses.database_url, "SELECT n FROM kept") == 5
         assert start_ticks(other.pid) is not None
         other.kill()
-    stop(again)
+    stop([again])
     release(addresses)
 
 
