@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from portal.supervisor.processes import Service, descendants, start, start_ticks, stop, wait_ready
+from portal.supervisor.processes import Service, descendants, start, stop, wait_ready
 from portal.supervisor.refusal import Refusal
+from tests.platform.conftest import survivors, wait_until
 
 STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; sleep 60 & wait; sleep 60")
 
@@ -34,7 +35,7 @@ def test_one_that_ignores_sigterm_is_killed_after_its_grace_with_its_children(tm
     stop([running])
     assert time.monotonic() - began_s >= 1
     assert running.process.returncode == -signal.SIGKILL
-    assert [pid for pid, started in below.items() if start_ticks(pid) == started] == []
+    assert wait_until(lambda: not survivors(below), within_s=2)
 
 
 def test_a_wave_is_stopped_together_and_others_after_it(tmp_path: Path) -> None:
