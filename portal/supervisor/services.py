@@ -81,7 +81,7 @@ def portal_environment(place: Place, addresses: Addresses, port: int) -> dict[st
 def setup_steps(*, with_demo: bool) -> list[Step]:
     """What must have happened before anything can start; each does nothing if it has been done."""
     steps = [Step("Bringing the database and the static files up to date", "prepare", ("prepare",))]
-    if with_demo:
+    if with_demo and (ROOT / "portal" / "management" / "commands" / "demo.py").exists():
         steps.append(Step("Generating the demo", "demo", ("demo",)))
     return steps
 
