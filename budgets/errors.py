@@ -1,4 +1,4 @@
-"""The one error that bad input raises in every service."""
+"""The errors that services raise: bad input, a change that came too late, and what is not one's to decide."""
 
 from __future__ import annotations
 
@@ -15,3 +15,18 @@ class InputError(Exception):
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
         self.message = message
+
+
+class ConflictError(InputError):
+    """The change was made from a version that is no longer the current one (409): nothing was changed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("version", message)
+
+
+class NotAllowed(InputError):
+    """The person may not do that (403 where they may see it, else 404): nothing was changed."""
+
+    def __init__(self, action: str, message: str = "this is not yours to decide") -> None:
+        super().__init__("", message)
+        self.action = action

@@ -189,10 +189,12 @@ class Share(models.Model):
     [valid_from, valid_until).
 
     Siblings' shares sum to at most 10,000 on every date: a deferred constraint trigger checks it, behind a
-    lock on the parent's row (migration 0002).
+    lock on the parent's row (migrations 0002 and 0003). `parent` is the parent that it is a share of, filled in by
+    the database where it isn't given: so a node that is moved takes no past along.
     """
 
     node = models.ForeignKey(BudgetNode, models.PROTECT, related_name="shares")
+    parent = models.ForeignKey(BudgetNode, models.PROTECT, related_name="given_shares", editable=False)
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="shares")
     basis_points = models.PositiveIntegerField()
     valid_from = models.DateField()

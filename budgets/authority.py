@@ -1,0 +1,155 @@
+"""Who may do or see what (governance.md). Every page, route, command and service asks `may`.
+
+A person's rights are their dated roles, on the organisation's days, at a node or above it. Django's superuser flag
+gives none of them: governance is not an administration screen. Packages above add their actions with `register`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import date
+from typing import Any
+
+import rules
+
+from budgets import queries
+from budgets.models import BudgetNode, Person, Role, RoleGrant
+
+_RULES = rules.RuleSet()
+
+Held = frozenset[tuple[int, str]]
+"""(node id, role) pairs in force."""
+
+INSIDE_ROLES = (Role.MANAGER, Role.MEMBER, Role.REVIEWER, Role.OPERATOR)
+"""Who sees command, environment, logs and owner of what is at or below their node."""
+
+
+class UnknownAction(LookupError):
+    """An action that nobody registered: a mistake in the code, never a "no"."""
+
+
+def register(action: str, predicate: rules.Predicate) -> None:
+    """Make an action known; `predicate` takes the person and the thing.
+
+    Raises:
+        KeyError: it is known already.
+    """
+    _RULES.add_rule(action, predicate)
+
+
+def actions() -> list[str]:
+    """All known actions, sorted."""
+    return sorted(_RULES)
+
+
+def may(person: Any, action: str, thing: Any = None) -> bool:
+    """Whether the person may do `action` to `thing` now. Nobody signed out, and nobody disabled, may do anything.
+
+    A person's roles are read once for each Person object, so once a request.
+
+    Raises:
+        UnknownAction: no such action.
+    """
+    if not _RULES.rule_exists(action):
+        raise UnknownAction(action)
+    if person is None or not person.is_authenticated or not person.is_active:
+        return False
+    return bool(_RULES.test_rule(action, person, thing))
+
+
+def roles_of(person: Person) -> Held:
+    """The person's roles in force today, read once and kept on the object."""
+    today = queries.today()
+    kept: tuple[date, Held] | None = person.__dict__.get("_roles_held")
+    if kept is None or kept[0] != today:
+        grants = RoleGrant.objects.filter(person=person.pk).filter(queries.in_force(today))
+        kept = (today, frozenset(grants.values_list("node_id", "role")))
+        person.__dict__["_roles_held"] = kept
+    return kept[1]
+
+
+def forget_roles(person: Person) -> None:
+    """Read the person's roles again at the next question; for those who have just changed them."""
+    person.__dict__.pop("_roles_held", None)
+
+
+def has_role(person: Person, path: Sequence[int], roles: Collection[str]) -> bool:
+    """Whether the person has one of the roles at one of the nodes on `path` (ids from the root down)."""
+    return any(node in path for node, role in roles_of(person) if role in roles)
+
+
+def nodes_with(person: Person, roles: Collection[str]) -> list[int]:
+    """Ids of the nodes at which the person has one of the roles; whatever is below them is theirs as well.
+
+    For lists: `leaf__path__overlap=nodes_with(person, INSIDE_ROLES)`.
+    """
+    return sorted({node for node, role in roles_of(person) if role in roles})
+
+
+def has_part_in(person: Person, node: BudgetNode) -> bool:
+    """Whether the person has a role at the node or below it, today or later."""
+    grants = RoleGrant.objects.filter(person=person, node__path__contains=[node.pk])
+    return grants.exclude(valid_until__lte=queries.today()).exists()
+
+
+# --- predicates ---------------------------------------------------------------------------------------------------
+
+
+def _somewhere_above(*roles: str) -> rules.Predicate:
+    """One of the roles at the node or above it."""
+
+    def test(person: Person, node: BudgetNode | None) -> bool:
+        return node is not None and has_role(person, node.path, roles)
+
+    return rules.Predicate(test, name=f"has {'/'.join(roles)} at or above")
+
+
+def _strictly_above(*roles: str) -> rules.Predicate:
+    """One of the roles above the node itself."""
+
+    def test(person: Person, node: BudgetNode | None) -> bool:
+        return node is not None and has_role(person, node.path[:-1], roles)
+
+    return rules.Predicate(test, name=f"has {'/'.join(roles)} above")
+
+
+def _anywhere(*roles: str) -> rules.Predicate:
+    """One of the roles at any node."""
+    return rules.Predicate(
+        lambda person, _thing: any(role in roles for _node, role in roles_of(person)), name=f"has {'/'.join(roles)}"
+    )
+
+
+def _grants(person: Person, grant: RoleGrant | None) -> bool:
+    """People and roles are the administrators'; a manager names members here and below, and managers below.
+
+    Nobody gives themselves a role, or takes part in giving it.
+    """
+    if grant is None or grant.person_id == person.pk:
+        return False
+    path = grant.node.path
+    if has_role(person, path, [Role.ADMINISTRATOR]):
+        return True
+    if grant.role == Role.MEMBER:
+        return has_role(person, path, [Role.MANAGER])
+    return grant.role == Role.MANAGER and has_role(person, path[:-1], [Role.MANAGER])
+
+
+def _ends(person: Person, grant: RoleGrant | None) -> bool:
+    """Who may grant it may end it, and everyone may lay down their own."""
+    return grant is not None and (grant.person_id == person.pk or _grants(person, grant))
+
+
+signed_in: rules.Predicate = rules.always_allow
+"""Everyone signed in: `may` has seen to that."""
+
+register("tree.see", signed_in)
+register("node.see_inside", _somewhere_above(*INSIDE_ROLES))
+register("node.see_ledger", _somewhere_above(*INSIDE_ROLES, Role.ADMINISTRATOR))
+register("node.add_child", _somewhere_above(Role.MANAGER))
+register("node.rename", _somewhere_above(Role.MANAGER))
+register("node.close", _strictly_above(Role.MANAGER))
+register("share.change", _somewhere_above(Role.MANAGER))
+register("role.grant", rules.Predicate(_grants, name="grants"))
+register("role.end", rules.Predicate(_ends, name="ends"))
+register("people.change", _anywhere(Role.ADMINISTRATOR))

@@ -1,0 +1,180 @@
+"""What the tree and its shares say on a day, as finished values. Entitlements are exact fractions of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from fractions import Fraction
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, LedgerEntry, Person, Role, RoleGrant, Share
+
+WEIGHING_DAYS = 35
+"""How long a closed node stays in the tree: longer than any lookback, so that its past use weighs to the end."""
+
+Steps = list[tuple[date, Fraction]]
+"""An entitlement from each of these days on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRow:
+    """One node of the tree on one cluster and day.
+
+    `basis_points` are of its parent (the root's are 10,000), `entitlement` is of the whole cluster, `depth` is 0 at
+    the root, `unassigned` is what the node has not given to its children (0 for a leaf).
+    """
+
+    node: BudgetNode
+    parent_id: int | None
+    basis_points: int
+    entitlement: Fraction
+    depth: int
+    has_children: bool
+    unassigned: int
+
+    @property
+    def is_closed(self) -> bool:
+        """Closed, and still weighing on its parent."""
+        return self.node.is_closed
+
+
+def today() -> date:
+    """The organisation's day."""
+    return timezone.localdate()
+
+
+def midnight(day: date) -> datetime:
+    """The instant at which the organisation's day begins; a day has 23 to 25 hours where clocks change."""
+    return timezone.make_aware(datetime.combine(day, time()), timezone.get_default_timezone())
+
+
+def tree_on(cluster: Cluster, day: date, *, also: Collection[int] = ()) -> list[TreeRow]:
+    """The tree as it hung and was divided on that day, parents before their children, siblings by code.
+
+    Nodes that did not exist yet are left out, and so are those closed for more than WEIGHING_DAYS, unless their
+    ids are in `also` (or something of `also` is below them). Two queries, three for a day that is over.
+    """
+    nodes = {node.pk: node for node in BudgetNode.objects.all()}
+    parents = _parents_on(nodes.values(), day)
+    kept = _kept(nodes, parents, day, also)
+    given: dict[int, int] = {}
+    for share in Share.objects.filter(in_force(day), cluster=cluster):
+        if share.parent_id == parents.get(share.node_id):
+            given[share.node_id] = share.basis_points
+    children: dict[int | None, list[BudgetNode]] = {}
+    for pk in kept:
+        children.setdefault(parents[pk], []).append(nodes[pk])
+    rows: list[TreeRow] = []
+    stack = [(node, WHOLE_BASIS_POINTS, Fraction(1), 0) for node in children.get(None, [])]
+    while stack:
+        node, basis_points, entitlement, depth = stack.pop()
+        below = sorted(children.get(node.pk, []), key=lambda child: child.code, reverse=True)
+        assigned = sum(given.get(child.pk, 0) for child in below)
+        rows.append(
+            TreeRow(
+                node=node,
+                parent_id=parents[node.pk],
+                basis_points=basis_points,
+                entitlement=entitlement,
+                depth=depth,
+                has_children=bool(below),
+                unassigned=WHOLE_BASIS_POINTS - assigned if below else 0,
+            )
+        )
+        for child in below:
+            part = given.get(child.pk, 0)
+            stack.append((child, part, entitlement * Fraction(part, WHOLE_BASIS_POINTS), depth + 1))
+    return rows
+
+
+def entitlement_steps(node: BudgetNode, cluster: Cluster, start: date, end: date) -> Steps:
+    """The node's entitlement over the days [start, end): from `start` and from each day on which it changes.
+
+    It follows the parents that the shares name, so a node that was moved keeps its past. Two queries.
+    """
+    return _steps(cluster, start, end, node.pk)[node.pk]
+
+
+def all_entitlement_steps(cluster: Cluster, start: date, end: date) -> dict[int, Steps]:
+    """As `entitlement_steps`, by node id, for the root and every node that had a share then. Two queries."""
+    return _steps(cluster, start, end, None)
+
+
+def in_force(day: date) -> Q:
+    """Grants and shares that hold on the day."""
+    return Q(valid_from__lte=day) & (Q(valid_until=None) | Q(valid_until__gt=day))
+
+
+def open_leaves() -> QuerySet[BudgetNode]:
+    """Nodes that can take workloads: open, with no child of any kind."""
+    return BudgetNode.objects.filter(closed_at=None, children=None)
+
+
+def submittable_leaves(person: Person) -> QuerySet[BudgetNode]:
+    """The open leaves in which the person is a member today, at the leaf or above it; in tree order. Two queries."""
+    grants = RoleGrant.objects.filter(in_force(today()), person=person, role=Role.MEMBER)
+    nodes = list(grants.values_list("node_id", flat=True))
+    return open_leaves().filter(path__overlap=nodes).order_by("path")
+
+
+def ancestors(node: BudgetNode) -> list[BudgetNode]:
+    """The nodes from the root down to this one, both included. One query."""
+    found = BudgetNode.objects.in_bulk(node.path)
+    return [found[pk] for pk in node.path]
+
+
+def _steps(cluster: Cluster, start: date, end: date, only: int | None) -> dict[int, Steps]:
+    root = BudgetNode.objects.values_list("pk", flat=True).get(parent=None)
+    shares: dict[int, list[Share]] = {}
+    changes = {start}
+    overlapping = Q(valid_until=None) | Q(valid_until__gt=start)
+    for share in Share.objects.filter(overlapping, cluster=cluster, valid_from__lt=end):
+        shares.setdefault(share.node_id, []).append(share)
+        changes |= {day for day in (share.valid_from, share.valid_until) if day and start < day < end}
+    wanted = [only] if only is not None else [root, *shares]
+    steps: dict[int, Steps] = {pk: [] for pk in wanted}
+    for day in sorted(changes):
+        known = {root: Fraction(1)}
+        for pk in wanted:
+            value = _entitlement(pk, day, shares, known)
+            if not steps[pk] or steps[pk][-1][1] != value:
+                steps[pk].append((day, value))
+    return steps
+
+
+def _entitlement(pk: int, day: date, shares: dict[int, list[Share]], known: dict[int, Fraction]) -> Fraction:
+    """The product of the shares on that day from the node up to the root; `known` keeps what is found."""
+    if pk not in known:
+        known[pk] = Fraction(0)
+        for share in shares.get(pk, []):
+            if share.valid_from <= day and (share.valid_until is None or day < share.valid_until):
+                above = _entitlement(share.parent_id, day, shares, known)
+                known[pk] = above * Fraction(share.basis_points, WHOLE_BASIS_POINTS)
+    return known[pk]
+
+
+def _parents_on(nodes: Iterable[BudgetNode], day: date) -> dict[int, int | None]:
+    """Parent ids as they were when that day ended: today's, with later moves taken back (newest first)."""
+    parents = {node.pk: node.parent_id for node in nodes}
+    if day < today():
+        later = LedgerEntry.objects.filter(verb="node.moved", at__gte=midnight(day + timedelta(days=1)))
+        for entry in later.order_by("-id"):
+            if entry.node_id in parents and entry.before:
+                parents[entry.node_id] = entry.before["parent"]
+    return parents
+
+
+def _kept(nodes: dict[int, BudgetNode], parents: dict[int, int | None], day: date, also: Collection[int]) -> list[int]:
+    """Ids of the nodes that belong in the tree of that day, ancestors of what is kept included."""
+    over, gone = midnight(day + timedelta(days=1)), midnight(day - timedelta(days=WEIGHING_DAYS))
+    kept: set[int] = set()
+    for pk, node in nodes.items():
+        weighs = node.created_at < over and (node.closed_at is None or node.closed_at >= gone)
+        above: int | None = pk if weighs or pk in also else None
+        while above is not None and above not in kept:
+            kept.add(above)
+            above = parents[above]
+    return sorted(kept)

@@ -1,0 +1,91 @@
+"""Checks of what people type, shared by the services of this package."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+from django.db import transaction
+
+from budgets import authority, hooks
+from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.models import BudgetNode, Cluster, Person
+
+NAME_LENGTH = 120
+REASON_LENGTH = 2_000
+CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,15}")
+
+
+def text(field: str, value: str, *, length: int) -> str:
+    """`value` as it is stored: any script, composed (NFC), without spaces around it.
+
+    Raises:
+        InputError: it is empty or too long, or holds a control character or half a surrogate pair.
+    """
+    clean = unicodedata.normalize("NFC", value).strip()
+    if not clean:
+        raise InputError(field, "must not be empty")
+    if len(clean) > length:
+        raise InputError(field, f"must be at most {length} characters, not {len(clean)}")
+    for character in clean:
+        if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t":
+            raise InputError(field, f"must not hold the character U+{ord(character):04X}")
+    return clean
+
+
+def name(value: str) -> str:
+    """A node's name: one line in any script."""
+    clean = text("name", value, length=NAME_LENGTH)
+    if "\n" in clean or "\t" in clean:
+        raise InputError("name", "must be one line without tabs")
+    return clean
+
+
+def code(value: str) -> str:
+    """A node's code.
+
+    Raises:
+        InputError: it isn't 1 to 16 letters, digits, _ and ., or begins with _ or .
+    """
+    if not CODE.fullmatch(value):
+        raise InputError("code", "must be 1 to 16 of A-Z, a-z, 0-9, _ and ., beginning with a letter or digit")
+    return value
+
+
+def reason(value: str, by: Person | None) -> str:
+    """Why. A person has to say; the system's own entries may be silent."""
+    return text("reason", value, length=REASON_LENGTH) if by or value else ""
+
+
+def allowed(by: Person | None, action: str, thing: Any) -> None:
+    """Nothing, if `by` may; the system itself (None) always may.
+
+    Raises:
+        NotAllowed: it is not theirs to decide.
+    """
+    if by is not None and not authority.may(by, action, thing):
+        raise NotAllowed(action)
+
+
+def locked(node: BudgetNode, version: int | None = None) -> BudgetNode:
+    """The node's row as it is now, locked until the end of the transaction.
+
+    Raises:
+        ConflictError: `version` is given, and somebody has changed the node since.
+    """
+    row = BudgetNode.objects.select_for_update().get(pk=node.pk)
+    if version is not None and version != row.version:
+        raise ConflictError(f"{row.code} was changed by somebody else meanwhile; look at it again")
+    return row
+
+
+def announce(clusters: list[int] | None = None) -> None:
+    """Once the transaction is committed, tell who registered that the tree changed on these (all) clusters."""
+
+    def tell() -> None:
+        concerned = list(Cluster.objects.values_list("pk", flat=True)) if clusters is None else clusters
+        for call in hooks.tree_changed:
+            call(concerned)
+
+    transaction.on_commit(tell)

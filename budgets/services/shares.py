@@ -1,0 +1,185 @@
+"""Changes to shares: who gets how much of its parent, on which cluster, from which day on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
+
+from django.db import transaction
+from django.db.models import F
+
+from budgets import authority, queries
+from budgets.errors import InputError, NotAllowed
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, Share
+from budgets.services import checks, ledger
+from budgets.timeline import Spell, overlay, sums
+
+Timelines = dict[int, list[Spell]]
+"""Spells by the id of the child."""
+
+
+def set_shares(
+    *,
+    parent: BudgetNode,
+    cluster: Cluster,
+    shares: Mapping[BudgetNode, int],
+    valid_from: date,
+    by: Person | None,
+    reason: str = "",
+    valid_until: date | None = None,
+    version: int | None = None,
+) -> list[Share]:
+    """Give children of `parent` these shares (basis points) on the days [valid_from, valid_until).
+
+    Without an end they replace whatever the children had from that day on; with one, what they had after it stays.
+    Other children keep theirs. What is not given is unassigned. Entries may come in any order of dates. The
+    parent's row is locked meanwhile, so that two changes at once can't both fit.
+
+    A person (`by`) can't change days that are over, and can't raise a child in which they have a role: that is
+    for the level above (governance.md). The system (None) may do both, to import a history.
+
+    Returns:
+        the children's shares on that cluster, all dates.
+
+    Raises:
+        InputError: what is no child, no whole number of 0 to 10,000, a closed child, dates in no order, or a sum
+            over 10,000 on some day (which is named). ConflictError: the parent was changed since `version`.
+        NotAllowed: it isn't theirs to decide.
+    """
+    with transaction.atomic():
+        row = checks.locked(parent, version)
+        checks.allowed(by, "share.change", row)
+        _check_dates(valid_from, valid_until, by)
+        children = {child.pk: child for child in row.children.all()}
+        _check_shares(row, children, shares)
+        why = checks.reason(reason, by)
+        before = _timelines(row, cluster)
+        after = dict(before)
+        for child, basis_points in shares.items():
+            after[child.pk] = overlay(before.get(child.pk, []), Spell(valid_from, valid_until, basis_points))
+        changed = [children[pk] for pk in sorted(after) if after[pk] != before.get(pk, [])]
+        _check_own(by, changed, before, after)
+        _check_sums(row, after)
+        for child in changed:
+            _end_elsewhere(row, child, cluster, Spell(valid_from, valid_until, 0))
+            _store(row, child, cluster, after[child.pk])
+            _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why)
+        if changed:
+            BudgetNode.objects.filter(pk=row.pk).update(version=F("version") + 1)
+            checks.announce([cluster.pk])
+        return list(Share.objects.filter(parent=row, cluster=cluster).order_by("node", "valid_from"))
+
+
+def end_shares(*, node: BudgetNode, by: Person | None, reason: str) -> None:
+    """End all shares of a node with the organisation's day, and drop those that would have begun later.
+
+    Part of closing and of moving a node; the caller holds the locks and the right.
+    """
+    tomorrow = queries.today() + timedelta(days=1)
+    running = Share.objects.filter(node=node).exclude(valid_until__lte=tomorrow).select_related("cluster", "parent")
+    for cluster, parent in {share.cluster: share.parent for share in running}.items():
+        before = _timelines(parent, cluster)[node.pk]
+        after = overlay(before, Spell(tomorrow, None, 0))
+        _store(parent, node, cluster, after)
+        _entry(node, cluster, by, before, after, checks.reason(reason, by))
+
+
+def _check_dates(valid_from: date, valid_until: date | None, by: Person | None) -> None:
+    if valid_until is not None and valid_until <= valid_from:
+        raise InputError("valid_until", "must be later than the first day")
+    if by is not None and valid_from < queries.today():
+        raise InputError("valid_from", "can't be a day that is over")
+
+
+def _check_shares(parent: BudgetNode, children: Mapping[int, BudgetNode], shares: Mapping[BudgetNode, int]) -> None:
+    if not shares:
+        raise InputError("shares", "names no child")
+    for child, basis_points in shares.items():
+        field = f"shares[{child.code}]"
+        if child.pk not in children:
+            raise InputError(field, f"{child.code} is no child of {parent.code}")
+        if type(basis_points) is not int or not 0 <= basis_points <= WHOLE_BASIS_POINTS:
+            raise InputError(field, f"must be a whole number of basis points from 0 to {WHOLE_BASIS_POINTS:,}")
+        if children[child.pk].is_closed and basis_points:
+            raise InputError(field, f"{child.code} is closed")
+
+
+def _check_own(by: Person | None, changed: Iterable[BudgetNode], before: Timelines, after: Timelines) -> None:
+    """Nobody raises what they have a part in, on any day."""
+    if by is None:
+        return
+    for child in changed:
+        old, new = before.get(child.pk, []), after[child.pk]
+        days = {spell.start for spell in (*old, *new)} | {spell.end for spell in (*old, *new) if spell.end}
+        if any(_on(new, day) > _on(old, day) for day in days) and authority.has_part_in(by, child):
+            message = f"you have a part in {child.code}: to raise it is for another manager, or the level above"
+            raise NotAllowed("share.change", message)
+
+
+def _on(spells: Iterable[Spell], day: date) -> int:
+    return sum(spell.basis_points for spell in spells if spell.holds_on(day))
+
+
+def _check_sums(parent: BudgetNode, timelines: Timelines) -> None:
+    for day, total in sums(timelines.values()):
+        if total > WHOLE_BASIS_POINTS:
+            over = total - WHOLE_BASIS_POINTS
+            message = f"the children of {parent.code} would sum to {total:,} basis points on {day}, {over:,} too many"
+            raise InputError("shares", message)
+
+
+def _timelines(parent: BudgetNode, cluster: Cluster) -> Timelines:
+    found: Timelines = {}
+    for share in Share.objects.filter(parent=parent, cluster=cluster).order_by("valid_from"):
+        found.setdefault(share.node_id, []).append(Spell(share.valid_from, share.valid_until, share.basis_points))
+    return found
+
+
+def _end_elsewhere(parent: BudgetNode, child: BudgetNode, cluster: Cluster, spell: Spell) -> None:
+    """A child that was moved here today has its old parent's share until the day ends; a new one replaces it."""
+    others = Share.objects.filter(node=child, cluster=cluster).exclude(parent=parent).select_related("parent")
+    for old in {share.parent for share in others}:
+        _store(old, child, cluster, overlay(_timelines(old, cluster)[child.pk], spell))
+
+
+def _store(parent: BudgetNode, child: BudgetNode, cluster: Cluster, spells: list[Spell]) -> None:
+    """Make the rows of one child say these spells; rows that stay as they are are left alone."""
+    wanted = set(spells)
+    for share in Share.objects.filter(parent=parent, node=child, cluster=cluster):
+        spell = Spell(share.valid_from, share.valid_until, share.basis_points)
+        if spell in wanted:
+            wanted.discard(spell)
+        else:
+            share.delete()
+    Share.objects.bulk_create(
+        Share(
+            node=child,
+            parent=parent,
+            cluster=cluster,
+            basis_points=spell.basis_points,
+            valid_from=spell.start,
+            valid_until=spell.end,
+        )
+        for spell in sorted(wanted, key=lambda spell: spell.start)
+    )
+
+
+def _entry(
+    child: BudgetNode, cluster: Cluster, by: Person | None, before: list[Spell], after: list[Spell], reason: str
+) -> None:
+    ledger.record(
+        verb="share.changed",
+        node=child,
+        cluster=cluster,
+        by=by,
+        before={"shares": _plain(before)},
+        after={"shares": _plain(after)},
+        reason=reason,
+    )
+
+
+def _plain(spells: list[Spell]) -> list[dict[str, str | int | None]]:
+    return [
+        {"basis_points": s.basis_points, "from": s.start.isoformat(), "until": s.end.isoformat() if s.end else None}
+        for s in spells
+    ]
