@@ -7,6 +7,7 @@ import secrets
 from datetime import timedelta
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import environ
 import structlog
@@ -138,6 +139,10 @@ DATABASES = {"default": database()}
 USE_TZ = True
 TIME_ZONE = env.str("ALLOTMENT_TIME_ZONE", default="UTC")
 """The organisation's time zone: its days are the days of shares. Stored instants are UTC."""
+try:
+    ZoneInfo(TIME_ZONE)
+except (ZoneInfoNotFoundError, ValueError, OSError):
+    raise ImproperlyConfigured(f"ALLOTMENT_TIME_ZONE: {TIME_ZONE!r} is not a time zone such as Europe/Berlin") from None
 LANGUAGE_CODE = "en-gb"
 USE_I18N = False
 
@@ -259,6 +264,9 @@ SPECTACULAR_SETTINGS = {
 
 # --- Logs -------------------------------------------------------------------------------------------------------------
 
+LOG_LEVEL = env.str("ALLOTMENT_LOG_LEVEL", default="INFO")
+if LOG_LEVEL not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+    raise ImproperlyConfigured(f"ALLOTMENT_LOG_LEVEL: {LOG_LEVEL!r} is not DEBUG, INFO, WARNING or ERROR")
 _stamps: list[structlog.typing.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
@@ -294,5 +302,5 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
     # A line or two for every tick would be 200,000 a day that say nothing.
     "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
-    "root": {"handlers": ["stderr"], "level": env.str("ALLOTMENT_LOG_LEVEL", default="INFO")},
+    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
 }

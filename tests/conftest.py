@@ -74,7 +74,7 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
     """Use the system's Chromium; without one, skip loudly, or fail where everything must be shown (CI)."""
     program = find_chromium()
     if program is None:
-        reason = "BROWSER TESTS SKIPPED: no Chromium; install the package chromium-headless-shell"
+        reason = "NO CHROMIUM, so no browser tests: install the package chromium-headless-shell"
         (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(reason)
     return {**browser_type_launch_args, "executable_path": program}
 

@@ -67,6 +67,8 @@ def test_a_process_beside_the_test_sees_what_the_test_wrote(process_environment:
             "allotment",
             "ALLOTMENT_URL: 'allotment' is not an address such as https://allotment.example.org",
         ),
+        ("ALLOTMENT_TIME_ZONE", "Mars", "ALLOTMENT_TIME_ZONE: 'Mars' is not a time zone such as Europe/Berlin"),
+        ("ALLOTMENT_LOG_LEVEL", "LOUD", "ALLOTMENT_LOG_LEVEL: 'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
         ("SECRET_KEY_FILE", "/not/there", "SECRET_KEY_FILE: cannot read /not/there: No such file or directory"),
     ],
 )
