@@ -9,6 +9,7 @@ from .order import whole_order
 from .policy import ENGINE_VERSION, Policy
 from .reasons import Code
 from .snapshot import Snapshot
+from .standing import comparisons
 from .tree import BudgetTree, figures_of
 from .values import (
     Action,
@@ -47,6 +48,7 @@ __all__ = [
     "Snapshot",
     "Window",
     "Workload",
+    "comparisons",
     "decide",
     "figures_of",
     "order",

@@ -74,6 +74,7 @@ class NodeState:
         "runs",
         "soft_milli",
         "usable_from_s",
+        "version",
         "windows",
     )
 
@@ -93,6 +94,7 @@ class NodeState:
         self.claims: list[Claim] = []
         self.reservations: list[Reservation] = []
         self.indexed_milli: int | None = None
+        self.version = 0  # grows with every change
 
     @property
     def free_milli(self) -> int:
@@ -101,6 +103,8 @@ class NodeState:
 
     def in_window(self, now_s: int) -> bool:
         """Whether a maintenance window is open."""
+        if not self.windows:
+            return False
         return any(start_s <= now_s < until_s for start_s, until_s in self.windows)
 
     def may_start(self, now_s: int) -> bool:
@@ -147,7 +151,8 @@ class Nodes:
     """All nodes by name, with the free ones in order.
 
     `by_free` lists the names of the nodes where something may start by what is free there; `empty` those that are
-    wholly free, by rack. `soft` are the nodes on which preemption might find something.
+    wholly free, by rack. `soft` are the nodes on which preemption might find something; `restless` those that are, or
+    will be, unfit. `changes` lists every node that changed, in time.
     """
 
     def __init__(self, nodes: list[Node], now_s: int) -> None:
@@ -160,6 +165,8 @@ class Nodes:
         self.by_free: dict[int, list[str]] = {}
         self.empty: dict[str, list[str]] = {}
         self.soft: dict[str, NodeState] = {}
+        self.restless: dict[str, NodeState] = {}
+        self.changes: list[NodeState] = []
         self.free_milli = 0
         for node in nodes:
             if node.name in self.by_name:
@@ -174,6 +181,12 @@ class Nodes:
 
     def index(self, node: NodeState, now_s: int) -> None:
         """Bring the indexes up to date after a change of one node."""
+        node.version += 1
+        self.changes.append(node)
+        if node.health is not Health.HEALTHY or node.windows or node.usable_from_s is not None:
+            self.restless[node.name] = node
+        else:
+            self.restless.pop(node.name, None)
         if node.soft_milli or node.leaving_milli:
             self.soft[node.name] = node
         else:

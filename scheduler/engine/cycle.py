@@ -24,7 +24,7 @@ from .reservations import Certain, is_unfit
 from .snapshot import Snapshot
 from .trial import Trial
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
-from .waiting import WaitingCodes
+from .waiting import WaitingCodes, Waits
 
 
 def decide(snapshot: Snapshot, policy: Policy, told: Mapping[str, str] | None = None) -> Plan:
@@ -49,7 +49,9 @@ def decide(snapshot: Snapshot, policy: Policy, told: Mapping[str, str] | None = 
         one_pass.keep_promises()
         one_pass.start_funded()
         one_pass.start_unallocated()
-        one_pass.explain_waits(told)
+        one_pass.decisions += Waits(one_pass.trial, one_pass.explainer, one_pass.codes).decisions(
+            one_pass.waiting, told
+        )
         figures = {} if told is not None else snapshot.tree.figures(snapshot.now_s)
     finally:
         one_pass.trial.roll_back()
@@ -163,7 +165,7 @@ class Pass:
     def empty_nodes(self) -> None:
         """Step 3."""
         now_s = self.trial.now_s
-        for node in self.snapshot.nodes.by_name.values():
+        for node in list(self.snapshot.nodes.restless.values()):
             if not node.soft_milli or not node.must_empty(now_s):
                 continue
             code = Code.MAINTENANCE if node.in_window(now_s) else Code.DRAINED
@@ -195,12 +197,16 @@ class Pass:
         """Step 5."""
         walk = funded_walk(self.snapshot)
         while (workload := walk.next()) is not None:
-            if workload.id not in self._placed:
-                self._place += 1
-                if self._fails_like_another(workload) or not self._try_to_place(workload, self._place):
-                    self._promise(workload)
-                    self.waiting.append((workload, self._place))
-            walk.go_on()
+            if workload.id in self._placed:
+                walk.pass_over()
+                continue
+            self._place += 1
+            if not self._fails_like_another(workload) and self._try_to_place(workload, self._place):
+                walk.count()
+                continue
+            self._promise(workload)
+            self.waiting.append((workload, self._place))
+            walk.pass_over()
 
     def _fails_like_another(self, workload: Workload) -> bool:
         """Whether one of its leaf that asked for no more has failed, and nothing changed since."""
@@ -314,45 +320,13 @@ class Pass:
             holdings = place_on_free(self.snapshot, workload)
             if holdings is None:
                 self.waiting.append((workload, self._place))
+                walk.pass_over()
             else:
                 self._start(workload, holdings, self._place)
-            walk.go_on()
+                walk.count()
 
     # --- 7 --------------------------------------------------------------------------------------------------------
 
     def explain_waits(self, told: Mapping[str, str] | None) -> None:
         """Step 7."""
-        found = [
-            (workload, place, self.codes.certain(workload) if workload.min_runtime_s else None)
-            for workload, place in self.waiting
-        ]
-        promises = dict(self.snapshot.reservations)
-        for workload_id in sorted(promises):
-            self.trial.end_reservation(workload_id)
-        reasons: dict[object, Reason] = {}
-        for workload, place, certain in found:
-            promise = promises.get(workload.id)
-            code = self._code(workload, certain, promise, bool(promises))
-            if told is not None and told.get(workload.id) == code:
-                continue
-            if promise is not None and code is Code.WAITING_CAPACITY:
-                reason = self.explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
-            else:
-                at_s = None if certain is None or code is Code.WAITING_NODES else certain.at_s
-                key = (code, at_s, self.codes.shape(workload))
-                if key not in reasons:
-                    reasons[key] = self.explainer.waits(workload, code, at_s)
-                reason = reasons[key]
-            self.decisions.append(Decision(workload=workload.id, action=Action.WAIT, reason=reason, place=place))
-
-    def _code(
-        self, workload: Workload, certain: Certain | None, promise: Reservation | None, are_promises: bool
-    ) -> Code:
-        code = self.codes.static_code(workload)
-        if code is not None:
-            return code
-        if promise is not None:
-            return Code.WAITING_CAPACITY
-        if are_promises and workload.min_runtime_s and self.codes.is_within_reach(workload):
-            return Code.WAITING_RESERVATION
-        return self.codes.code(workload, certain)
+        self.decisions += Waits(self.trial, self.explainer, self.codes).decisions(self.waiting, told)

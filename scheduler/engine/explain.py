@@ -150,7 +150,8 @@ class Explainer:
         else:
             own, theirs = sides(claimant.leaf, victim.leaf)
             numbers["sides"] = [self.figures(own), self.figures(theirs)]
-            numbers["margin_milli_s"] = list(claimant.margin_milli_s.as_integer_ratio())
+            margin = self._trial.reaches.margin_milli_s(claimant.workload)
+            numbers["margin_milli_s"] = list(margin.as_integer_ratio())
         if code is Code.PREEMPTED_UNALLOCATED:
             text = f"{by} took its {size}. It ran unallocated, which any funded workload may take over."
         elif code is Code.PREEMPTED_PRIORITY:

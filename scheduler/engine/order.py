@@ -1,7 +1,7 @@
 """Who is next: the walk down the tree (semantics.md section 3). One of the engine's three seams.
 
-A walk names one workload after the other (`next`) and goes on (`go_on`) when it was placed or is left waiting; what was
-placed has changed the figures of its path. It is lazy: nothing is sorted that nobody looks at.
+A walk names one workload after the other (`next`), and is told what became of it: it waits (`pass_over`), or it was
+placed (`count`), which changed the figures of its path. It is lazy: nothing is sorted that nobody looks at.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ class Walk:
         self._served = served
         self._now_s = snapshot.now_s
         self._trail: list[Step] = []
+        self._is_settled = False  # whether the trail leads to the next workload
+        self._is_ahead = False  # whether it does so by served figures alone
         steps = {snapshot.tree.root.id: Step(snapshot.tree.root)}
         for leaf_id, queue in snapshot.queues.items():
             entries = queue_of(queue)
@@ -77,17 +79,31 @@ class Walk:
 
     def next(self) -> Workload | None:
         """The workload that goes first now, or None when all were looked at."""
-        step = self._root
         trail = self._trail
-        trail.clear()
-        while step.children:
+        if not self._is_settled:
+            step = self._root
+            trail.clear()
+            self._is_ahead = True
+            while step.children:
+                trail.append(step)
+                self._is_ahead = self._is_ahead and _is_first_ahead(step.children)
+                step = step.children[0][3]
             trail.append(step)
-            step = step.children[0][3]
-        trail.append(step)
+            self._is_settled = True
+        step = trail[-1]
         return step.entries[step.position][3] if step.position < len(step.entries) else None
 
-    def go_on(self) -> None:
-        """Leave the present workload behind, whether it was placed or waits; figures of its path are read anew."""
+    def pass_over(self) -> None:
+        """Leave the present workload waiting. Where its leaf goes first whatever comes next in it, nothing moves."""
+        leaf = self._trail[-1]
+        if self._is_ahead and leaf.position + 1 < len(leaf.entries):
+            leaf.position += 1
+        else:
+            self.count()
+
+    def count(self) -> None:
+        """Leave the present workload behind, which was placed; figures of its path are read anew."""
+        self._is_settled = False
         self._trail[-1].position += 1
         while len(self._trail) > 1:
             step = self._trail.pop()
@@ -96,6 +112,12 @@ class Walk:
                 heapreplace(heap, self._key(step))
             else:
                 heappop(heap)
+
+
+def _is_first_ahead(heap: list[Key]) -> bool:
+    """Whether the first of a heap is first by served alone, so that its next workload's age does not matter."""
+    served = heap[0][0]
+    return all(other[0] > served for other in heap[1:3])
 
 
 def _step_for(node: TreeNode, steps: dict[str, Step]) -> Step:
@@ -143,8 +165,12 @@ class ShareLessWalk:
         step = self._heap[0][3]
         return step.entries[step.position][3]
 
-    def go_on(self) -> None:
-        """Leave the present workload behind."""
+    def pass_over(self) -> None:
+        """Leave the present workload waiting."""
+        self.count()
+
+    def count(self) -> None:
+        """Leave the present workload behind, which was placed; the figures of its leaf are read anew."""
         step = self._heap[0][3]
         step.position += 1
         if step.position < len(step.entries):
@@ -159,5 +185,5 @@ def whole_order(snapshot: Snapshot) -> list[Workload]:
     for walk in (funded_walk(snapshot), unallocated_walk(snapshot), ShareLessWalk(snapshot)):
         while (workload := walk.next()) is not None:
             found.append(workload)
-            walk.go_on()
+            walk.pass_over()
     return found

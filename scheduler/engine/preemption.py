@@ -11,7 +11,7 @@ from typing import NamedTuple
 from .cluster import HeldRun, NodeState
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
 from .reasons import Code
-from .tree import TreeNode, may_swap
+from .tree import TreeNode
 from .trial import Trial
 from .values import Reservation, Workload
 
@@ -50,8 +50,7 @@ class Claimant:
         self.snapshot = trial.snapshot
         self.workload = workload
         self.leaf = trial.snapshot.leaf(workload.leaf)
-        margin = trial.policy.swap_margin
-        self.margin_milli_s = margin * workload.size_milli * workload.min_runtime_s if margin else Fraction(0)
+        self.reach = trial.reaches.of(workload)
         promise = trial.snapshot.reservations.get(workload.id)
         self.due: Reservation | None = promise if promise is not None and promise.at_s <= trial.now_s else None
 
@@ -59,11 +58,7 @@ class Claimant:
         """Rules (b) and (c) but for the end of the contract."""
         if victim.leaf is self.leaf:
             return victim.priority < self.workload.priority
-        memo = self.trial.swap_memo
-        key = (self.leaf.id, victim.leaf.id, self.margin_milli_s)
-        if key not in memo:
-            memo[key] = may_swap(self.leaf, victim.leaf, self.margin_milli_s, self.trial.now_s)
-        return memo[key]
+        return victim.leaf.id in self.reach.beaten
 
     def rule_against(self, victim: HeldRun) -> Code | None:
         """The rule of section 4 by which it may take a run's devices now, or None."""
@@ -98,6 +93,8 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         options = [] if node is None else _options(claimant, [node])
+    elif claimant.due is None and claimant.reach.most_now_milli(snapshot) < workload.size_milli:
+        return None
     else:
         options = _options(claimant, list(snapshot.nodes.soft.values()))
     best: tuple[NodeCost, int, str] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .cluster import HeldRun, NodeState
@@ -53,62 +53,55 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
     return Certain(at_s, holdings, _counted_on(claimant, nodes, at_s))
 
 
-def _possible_nodes(trial: Trial, workload: Workload) -> list[NodeState]:
-    nodes = trial.snapshot.nodes
-    if workload.node is not None:
-        pinned = nodes.by_name.get(workload.node)
-        possible = [] if pinned is None else [pinned]
-    else:
-        possible = list(nodes.by_name.values())
-    return [node for node in possible if node.may_start(trial.now_s)]
+def is_any_certain(trial: Trial, workload: Workload) -> bool:
+    """Whether anything is certain for a workload that holds no promise."""
+    snapshot = trial.snapshot
+    is_plain = workload.node is None and not is_whole_nodes(snapshot, workload.size_milli)
+    if is_plain and not any(node.windows for node in snapshot.nodes.restless.values()):
+        return trial.reaches.of(workload).most_ever_milli(snapshot) >= workload.size_milli
+    return certain_for(trial, workload) is not None
 
 
-def certain_at(claimant: Claimant, run: HeldRun) -> int | None:
-    """From when on a run's devices are certain for a claimant; None if never on today's figures."""
-    now_s = claimant.trial.now_s
-    if not run.funded:
-        return now_s
-    if run.contract_end_s is None or not claimant.has_been_served_less(run):
-        return None
-    return max(now_s, run.contract_end_s)
+def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
+    nodes = trial.snapshot.nodes.by_name
+    names = nodes if workload.node is None else [name for name in nodes if name == workload.node]
+    return (nodes[name] for name in names if nodes[name].indexed_milli is not None)
 
 
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
     """The first instant from which so much of a node is certain."""
-    workload = claimant.workload
-    room_milli = node.free_milli - sum(
-        promise.holdings[node.name] for promise in node.reservations if promise.workload != workload.id
-    )
     now_s = claimant.trial.now_s
+    room_milli = node.free_milli - sum(
+        promise.holdings[node.name] for promise in node.reservations if promise.workload != claimant.workload.id
+    )
     if room_milli >= need_milli:
         return now_s
-    possible_milli = node.capacity_milli - node.locked_milli - (node.free_milli - room_milli)
-    if possible_milli < need_milli:
-        return None
-    later: list[tuple[int, int]] = []
+    later = claimant.reach.on(node)
     if node.leaving_milli:
-        for run_id, amount_milli in node.left_for_nobody():
-            later.append((node.runs[run_id].leave_by_s or now_s, amount_milli))
-    for run in node.runs.values():
-        if run.leave_by_s is None and (at_s := certain_at(claimant, run)) is not None:
-            later.append((at_s, run.holdings[node.name]))
-    later.sort()
+        leaving = [(node.runs[name].leave_by_s or now_s, amount_milli) for name, amount_milli in node.left_for_nobody()]
+        later = sorted([*later, *leaving])
     for at_s, amount_milli in later:
         room_milli += amount_milli
         if room_milli >= need_milli:
-            return at_s
+            return max(now_s, at_s)
     return None
 
 
 def _counted_on(claimant: Claimant, nodes: list[NodeState], at_s: int) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            run.id
-            for node in nodes
-            for run in node.runs.values()
-            if run.leave_by_s is None and (from_s := certain_at(claimant, run)) is not None and from_s <= at_s
-        )
-    )
+    """The runs on these nodes whose devices are certain by then."""
+    counted = {
+        run.id
+        for node in nodes
+        for run in node.runs.values()
+        if run.leave_by_s is None and _is_certain(claimant, run, at_s)
+    }
+    return tuple(sorted(counted))
+
+
+def _is_certain(claimant: Claimant, run: HeldRun, at_s: int) -> bool:
+    if not run.funded:
+        return True
+    return run.contract_end_s is not None and run.contract_end_s <= at_s and claimant.has_been_served_less(run)
 
 
 def is_unfit(trial: Trial, promise: Reservation) -> bool:

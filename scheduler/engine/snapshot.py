@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
+from typing import Any
 
 from .cluster import HeldRun, Nodes, NodeState
 from .policy import Policy
@@ -69,6 +70,7 @@ class Snapshot:
         self.queues: dict[str, LeafQueue] = {}
         self.claims: dict[str, Claim] = {}
         self.reservations: dict[str, Reservation] = {}
+        self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (standing.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
         for node in self.nodes.by_name.values():
             self._watch(node)
@@ -387,11 +389,15 @@ class Snapshot:
             self.drop_reservation(reservation.workload)
         self.reservations[reservation.workload] = reservation
         for name in reservation.holdings:
-            self.nodes.by_name[name].reservations.append(reservation)
+            node = self.nodes.by_name[name]
+            node.reservations.append(reservation)
+            self.nodes.changes.append(node)
 
     def drop_reservation(self, workload_id: str) -> Reservation:
         """A promise ends."""
         reservation = self.reservations.pop(workload_id)
         for name in reservation.holdings:
-            self.nodes.by_name[name].reservations.remove(reservation)
+            node = self.nodes.by_name[name]
+            node.reservations.remove(reservation)
+            self.nodes.changes.append(node)
         return reservation

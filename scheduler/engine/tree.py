@@ -59,7 +59,19 @@ class TreeNode:
     least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares.
     """
 
-    __slots__ = ("account", "children", "closed", "entitlement", "id", "parent", "path", "shares", "weight", "whole")
+    __slots__ = (
+        "account",
+        "children",
+        "closed",
+        "entitlement",
+        "id",
+        "leaf_ids",
+        "parent",
+        "path",
+        "shares",
+        "weight",
+        "whole",
+    )
 
     def __init__(self, node: BudgetNode, parent: TreeNode | None, account: Account) -> None:
         """Hang a node under its parent."""
@@ -71,6 +83,7 @@ class TreeNode:
         self.account = account
         self.children: list[TreeNode] = []
         self.path: tuple[TreeNode, ...] = (*parent.path, self) if parent else ()
+        self.leaf_ids: tuple[str, ...] = (node.id,)
         self.weight = 0
         self.entitlement = Fraction(1)
 
@@ -119,6 +132,8 @@ class BudgetTree:
         self.nodes[row.id] = node
         for child in sorted(children.get(row.id, []), key=lambda each: each.id):
             node.children.append(self._hang(child, node, children, lookback_s, now_s))
+        if node.children:
+            node.leaf_ids = tuple(leaf for child in node.children for leaf in child.leaf_ids)
         return node
 
     def _weigh(self, node: TreeNode) -> None:

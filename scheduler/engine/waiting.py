@@ -1,16 +1,17 @@
-"""Why a workload waits, as a code (semantics.md section 9). Workloads of one leaf and shape share the answer."""
+"""Why workloads wait (semantics.md section 9). Those of one leaf and shape share the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from .explain import Explainer
 from .placing import allowance_milli, is_whole_nodes, place_on_free
 from .preemption import find_taking
 from .reasons import Code
-from .reservations import Certain, certain_for
+from .reservations import Certain, certain_for, is_any_certain
 from .trial import Trial
-from .values import Workload
+from .values import Action, Decision, Reason, Reservation, Workload
 
 Shape = tuple[str, int, int, int, str | None]
 """What two workloads must have in common to wait for the same reason: leaf, size, contract, priority, pin."""
@@ -26,13 +27,13 @@ class WaitingCodes:
         self._snapshot = trial.snapshot
         self._memo: dict[tuple[str, int, Shape], object] = {}
         self._contracts_matter = bool(trial.policy.swap_margin) or any(
-            node.windows for node in trial.snapshot.nodes.by_name.values()
+            node.windows for node in trial.snapshot.nodes.restless.values()
         )
 
     def shape(self, workload: Workload) -> Shape:
         """What decides the answer. The length of the contract does only where something could cut it short."""
         min_runtime_s = workload.min_runtime_s
-        if min_runtime_s and not (self._contracts_matter or self._snapshot.reservations):
+        if min_runtime_s and not self._contracts_matter:
             min_runtime_s = 1
         return workload.leaf, workload.size_milli, min_runtime_s, workload.priority, workload.node
 
@@ -46,15 +47,29 @@ class WaitingCodes:
         """The devices that are certain earliest (section 5)."""
         return self._once("certain", workload, lambda each: certain_for(self._trial, each))
 
+    def is_any_certain(self, workload: Workload) -> bool:
+        """Whether any are."""
+        return self._once("any", workload, lambda each: is_any_certain(self._trial, each))
+
+    def is_plain(self, workload: Workload) -> bool:
+        """Whether only the room on some one node decides about it."""
+        return (
+            not self._contracts_matter
+            and workload.node is None
+            and not is_whole_nodes(self._snapshot, workload.size_milli)
+        )
+
     def is_within_reach(self, workload: Workload) -> bool:
-        """Whether it could be placed now: asked once promises to others are out of the way."""
+        """Whether a funded workload could be placed now if nothing had been promised to others.
+
+        For one that is not plain this is to be asked while the promises are out of the way.
+        """
+        if self.is_plain(workload):
+            return self._trial.reaches.of(workload).most_now_milli(self._snapshot) >= workload.size_milli
         return self._once(
             "reach",
             workload,
-            lambda each: (
-                place_on_free(self._snapshot, each) is not None
-                or (each.min_runtime_s > 0 and find_taking(self._trial, each) is not None)
-            ),
+            lambda each: place_on_free(self._snapshot, each) is not None or find_taking(self._trial, each) is not None,
         )
 
     def static_code(self, workload: Workload) -> Code | None:
@@ -65,6 +80,8 @@ class WaitingCodes:
         nodes = self._snapshot.nodes
         if not fits_cluster(self._trial, workload):
             return Code.TOO_LARGE
+        if not nodes.restless:
+            return None
         fit = [
             node.capacity_milli
             for node in nodes.by_name.values()
@@ -78,14 +95,77 @@ class WaitingCodes:
             is_enough = max(fit, default=0) >= workload.size_milli
         return None if is_enough else Code.WAITING_NODES
 
-    def code(self, workload: Workload, certain: Certain | None) -> Code:
-        """The code, given what is certain for it."""
-        static = self.static_code(workload)
+
+class Waits:
+    """The decisions of a pass about those that it looked at and left waiting (step 7)."""
+
+    def __init__(self, trial: Trial, explainer: Explainer, codes: WaitingCodes) -> None:
+        """Explain what this trial has come to."""
+        self._trial = trial
+        self._explainer = explainer
+        self._codes = codes
+        self._promises = dict(trial.snapshot.reservations)
+
+    def decisions(self, waiting: Sequence[tuple[Workload, int]], told: Mapping[str, str] | None) -> list[Decision]:
+        """One decision for each, but for those whose code the caller knows already."""
+        codes = self._by_shape(waiting)
+        reasons: dict[object, Reason] = {}
+        found = []
+        for workload, place in waiting:
+            shape = self._codes.shape(workload)
+            promise = self._promises.get(workload.id)
+            code = codes[shape]
+            if promise is not None and code is not Code.WAITING_NODES:
+                code = Code.WAITING_CAPACITY
+            if told is not None and told.get(workload.id) == code:
+                continue
+            key = (code, shape, workload.id if promise is not None else "")
+            if key not in reasons:
+                reasons[key] = self._reason(workload, code, promise)
+            found.append(Decision(workload=workload.id, action=Action.WAIT, reason=reasons[key], place=place))
+        return found
+
+    def _by_shape(self, waiting: Sequence[tuple[Workload, int]]) -> dict[Shape, Code]:
+        """The code of every shape that waits."""
+        shapes = {self._codes.shape(workload): workload for workload, _ in waiting}
+        codes = {shape: self._code(workload) for shape, workload in shapes.items()}
+        if not self._promises:
+            return codes
+        funded = {
+            shape: workload
+            for shape, workload in shapes.items()
+            if workload.min_runtime_s and codes[shape] not in (Code.WAITING_NODES, Code.TOO_LARGE)
+        }
+        plain = {shape: workload for shape, workload in funded.items() if self._codes.is_plain(workload)}
+        within = [shape for shape, workload in plain.items() if self._codes.is_within_reach(workload)]
+        if len(plain) < len(funded):
+            for workload_id in sorted(self._promises):
+                self._trial.end_reservation(workload_id)
+            others = funded.keys() - plain.keys()
+            within += [shape for shape in shapes if shape in others and self._codes.is_within_reach(funded[shape])]
+            for workload_id in sorted(self._promises):
+                self._trial.reserve(self._promises[workload_id])
+        codes.update(dict.fromkeys(within, Code.WAITING_RESERVATION))
+        return codes
+
+    def _code(self, workload: Workload) -> Code:
+        """Its code, but for what promises to others keep from it."""
+        static = self._codes.static_code(workload)
         if static is not None:
             return static
-        if self._snapshot.nodes.free_milli >= workload.size_milli:
+        if self._trial.snapshot.nodes.free_milli >= workload.size_milli:
             return Code.WAITING_PLACEMENT
-        return Code.WAITING_ORDER if certain is None else Code.WAITING_CAPACITY
+        if workload.min_runtime_s and self._codes.is_any_certain(workload):
+            return Code.WAITING_CAPACITY
+        return Code.WAITING_ORDER
+
+    def _reason(self, workload: Workload, code: Code, promise: Reservation | None) -> Reason:
+        if promise is not None and code is Code.WAITING_CAPACITY:
+            return self._explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
+        if not workload.min_runtime_s or code in (Code.WAITING_NODES, Code.TOO_LARGE):
+            return self._explainer.waits(workload, code, None)
+        certain = self._codes.certain(workload)
+        return self._explainer.waits(workload, code, None if certain is None else certain.at_s)
 
 
 def fits_cluster(trial: Trial, workload: Workload) -> bool:

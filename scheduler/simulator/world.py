@@ -22,6 +22,7 @@ from scheduler.engine import (
     Run,
     Snapshot,
     Workload,
+    comparisons,
     decide,
     order,
     refusal_in,
@@ -81,6 +82,7 @@ class World:
         self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = 0
         self._told: dict[str, str] = {}
+        self._compared: dict[str, dict[str, int]] = {}  # how siblings compared in the last pass
         self._followers: dict[str, list[JobRecord]] = {}
         self._ended = 0
         self._note_steps()
@@ -137,11 +139,20 @@ class World:
     def _next_instant(self) -> int | None:
         if not self._heap:
             return None
-        at_s = self._heap[0][0]
-        if self._time_alone_matters():
-            every_s = self.policy.pass_every_s
-            at_s = min(at_s, (self.now_s // every_s + 1) * every_s)
-        return at_s
+        return self._next_pass_before(self._heap[0][0])
+
+    def _next_pass_before(self, event_s: int) -> int:
+        """The next instant of the grid at which a pass could decide something new, or that of the next event."""
+        if not self._time_alone_matters():
+            return event_s
+        snapshot, every_s = self.snapshot, self.policy.pass_every_s
+        at_s = (self.now_s // every_s + 1) * every_s
+        while at_s < event_s and not self.policy.swap_margin:
+            snapshot.advance(at_s)
+            if comparisons(snapshot) != self._compared:
+                break
+            at_s += every_s
+        return min(at_s, event_s)
 
     def _time_alone_matters(self) -> bool:
         """Whether a pass could decide something new although nothing happened: figures move while funded runs go on."""
@@ -153,7 +164,7 @@ class World:
     def _move_to(self, now_s: int) -> None:
         elapsed_s = now_s - self.now_s
         if elapsed_s:
-            for node in self.snapshot.nodes.by_name.values():
+            for node in self.snapshot.nodes.restless.values():
                 if node.held_milli and not self._is_fit(node.name):
                     self.outcome.held_unfit_milli_s += node.held_milli * elapsed_s
         self.now_s = now_s
@@ -173,10 +184,11 @@ class World:
             plan = decide(self.snapshot, self.policy, self._told)
             self.outcome.passes += 1
             if not self._apply(plan):
+                self._compared = comparisons(self.snapshot)
                 return
 
     def _must_empty_nodes(self) -> bool:
-        return any(node.soft_milli and node.must_empty(self.now_s) for node in self.snapshot.nodes.by_name.values())
+        return any(node.soft_milli and node.must_empty(self.now_s) for node in self.snapshot.nodes.restless.values())
 
     def _apply(self, plan: Plan) -> bool:
         """Carry out a plan; says whether it changed anything but what people are told."""

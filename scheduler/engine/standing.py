@@ -1,0 +1,206 @@
+"""Who has been served less than whom, and so may take over from whom: rules (b) and (c) of section 4.
+
+Every comparison of rule (b) is one between siblings, so a pass ranks the children of a node once. What a leaf can reach
+on each node is kept from pass to pass, and worked out anew only for nodes that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from .cluster import NodeState
+from .snapshot import Snapshot
+from .tree import TreeNode, may_swap
+from .values import Workload
+
+ALWAYS_S = -(1 << 62)
+"""From when on an unallocated run may be taken over."""
+SERVED_MOST = 1 << 62
+"""The rank of a side without shares."""
+ReachKey = tuple[str, int, int, int]
+"""Leaf, priority, and (where a margin counts) size and contract."""
+
+
+class Standings:
+    """The ranks of siblings by what they have been served, on the figures of one pass."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Nothing was compared yet."""
+        self._snapshot = snapshot
+        self._ranks: dict[str, dict[str, int]] = {}
+
+    def forget(self, leaf: TreeNode) -> None:
+        """The figures of a leaf and of all above it have changed."""
+        for node in leaf.path:
+            assert node.parent is not None
+            self._ranks.pop(node.parent.id, None)
+
+    def ranks(self, parent: TreeNode) -> dict[str, int]:
+        """Rank by child, from 0 for the least served; equals share one."""
+        found = self._ranks.get(parent.id)
+        if found is None:
+            now_s = self._snapshot.now_s
+            served = {child.id: child.account.served(now_s) * child.weight for child in parent.children if child.weight}
+            rank_of = {amount: rank for rank, amount in enumerate(sorted(set(served.values())))}
+            found = {child.id: SERVED_MOST for child in parent.children if not child.weight}
+            found.update((name, rank_of[amount]) for name, amount in served.items())
+            self._ranks[parent.id] = found
+        return found
+
+    def known(self) -> dict[str, dict[str, int]]:
+        """All ranks asked for so far."""
+        return self._ranks
+
+    def beaten_sides(self, leaf: TreeNode) -> tuple[frozenset[str], ...]:
+        """By level, the siblings of the leaf's path that have been served strictly more."""
+        sides = []
+        for node in leaf.path:
+            assert node.parent is not None
+            ranks = self.ranks(node.parent)
+            own = ranks[node.id]
+            sides.append(frozenset(name for name, rank in ranks.items() if rank > own))
+        return tuple(sides)
+
+
+def comparisons(snapshot: Snapshot) -> dict[str, dict[str, int]]:
+    """All ranks that matter to what waits with a contract. While they, and everything else, stay, no pass differs.
+
+    Between two events time moves only figures, and figures count only by how siblings compare (without a swap margin).
+    """
+    standings = Standings(snapshot)
+    for leaf_id, queue in snapshot.queues.items():
+        if queue.funded:
+            for node in snapshot.tree.nodes[leaf_id].path:
+                assert node.parent is not None
+                standings.ranks(node.parent)
+    return standings.known()
+
+
+class Reach:
+    """What one leaf, at one priority, could take over on each node, and from when on.
+
+    It follows the log of changed nodes, so that asking costs little where little has changed.
+    """
+
+    __slots__ = ("_by_node", "_ever", "_now", "_seen", "beaten", "leaf", "priority", "sides")
+
+    def __init__(self, leaf: TreeNode, priority: int, beaten: frozenset[str], sides: object) -> None:
+        """`beaten` are the leaves it may take over from; `sides` what that was worked out from."""
+        self.leaf = leaf
+        self.priority = priority
+        self.beaten = beaten
+        self.sides = sides
+        self._by_node: dict[str, tuple[int, list[tuple[int, int]]]] = {}
+        self._now: dict[str, int] = {}
+        self._ever: dict[str, int] = {}
+        self._seen = 0
+
+    def on(self, node: NodeState) -> list[tuple[int, int]]:
+        """(instant, amount) of the runs of a node that may be taken over, in order of instants."""
+        known = self._by_node.get(node.name)
+        if known is not None and known[0] == node.version:
+            return known[1]
+        found = []
+        for run in node.runs.values():
+            if run.leave_by_s is not None:
+                continue
+            if not run.funded:
+                found.append((ALWAYS_S, run.holdings[node.name]))
+            elif run.contract_end_s is not None and (
+                run.priority < self.priority if run.leaf is self.leaf else run.leaf.id in self.beaten
+            ):
+                found.append((run.contract_end_s, run.holdings[node.name]))
+        found.sort()
+        self._by_node[node.name] = node.version, found
+        return found
+
+    def most_now_milli(self, snapshot: Snapshot) -> int:
+        """The most that could be had on any one node where something may start, by telling runs to leave now."""
+        self._follow(snapshot)
+        return max(self._now.values(), default=0)
+
+    def most_ever_milli(self, snapshot: Snapshot) -> int:
+        """The most on any one node that contracts make certain at some instant, beside what is promised."""
+        self._follow(snapshot)
+        return max(self._ever.values(), default=0)
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        nodes = snapshot.nodes
+        if self._seen == len(nodes.changes):
+            return
+        changed = nodes.changes[self._seen :]
+        everything = nodes.by_name.values()
+        for node in everything if not self._seen or len(changed) > len(nodes.by_name) else dict.fromkeys(changed):
+            self._measure(node, snapshot.now_s)
+        self._seen = len(nodes.changes)
+
+    def _measure(self, node: NodeState, now_s: int) -> None:
+        if node.indexed_milli is None:
+            self._now[node.name] = self._ever[node.name] = 0
+            return
+        now_milli = ever_milli = node.free_milli + node.leaving_milli
+        for from_s, amount_milli in self.on(node):
+            ever_milli += amount_milli
+            if from_s <= now_s:
+                now_milli += amount_milli
+        self._now[node.name] = now_milli
+        self._ever[node.name] = ever_milli - sum(promise.holdings[node.name] for promise in node.reservations)
+
+
+class Reaches:
+    """The reach of every leaf that asked, on the figures of one pass."""
+
+    def __init__(self, snapshot: Snapshot, swap_margin: Fraction) -> None:
+        """Start from what earlier passes on this snapshot have left."""
+        self._snapshot = snapshot
+        self._margin = swap_margin
+        self._standings = Standings(snapshot)
+        self._checked: dict[ReachKey, Reach] = {}
+
+    def forget(self, leaf: TreeNode) -> None:
+        """The figures of a leaf and of all above it have changed."""
+        self._standings.forget(leaf)
+        self._checked.clear()
+
+    def of(self, workload: Workload) -> Reach:
+        """What a workload may take over."""
+        size_milli, contract_s = (workload.size_milli, workload.min_runtime_s) if self._margin else (0, 0)
+        key = (workload.leaf, workload.priority, size_milli, contract_s)
+        reach = self._checked.get(key)
+        if reach is None:
+            reach = self._check(key, workload)
+            self._checked[key] = reach
+        return reach
+
+    def margin_milli_s(self, workload: Workload) -> Fraction:
+        """`swap_margin` times the workload's own contract."""
+        return self._margin * workload.size_milli * workload.min_runtime_s
+
+    def _check(self, key: ReachKey, workload: Workload) -> Reach:
+        """The reach that is known from before if the comparisons still come out the same."""
+        snapshot = self._snapshot
+        leaf = snapshot.leaf(workload.leaf)
+        known: Reach | None = snapshot.reaches.get(key)
+        sides: object
+        if self._margin:
+            margin_milli_s = self.margin_milli_s(workload)
+            sides = beaten = frozenset(
+                other.id
+                for other in snapshot.tree.leaves()
+                if other is not leaf and may_swap(leaf, other, margin_milli_s, snapshot.now_s)
+            )
+            if known is not None and known.sides == sides:
+                return known
+        else:
+            sides = self._standings.beaten_sides(leaf)
+            if known is not None and known.sides == sides:
+                return known
+            beaten = _leaves_below(snapshot, (name for level in sides for name in level))
+        reach = Reach(leaf, workload.priority, beaten, sides)
+        snapshot.reaches[key] = reach
+        return reach
+
+
+def _leaves_below(snapshot: Snapshot, sides: Iterable[str]) -> frozenset[str]:
+    return frozenset(leaf for side in sides for leaf in snapshot.tree.nodes[side].leaf_ids)

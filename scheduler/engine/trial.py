@@ -1,0 +1,129 @@
+"""How a pass speculates: it changes the snapshot, and undoes all of it, whatever it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .cluster import HeldRun
+from .policy import Policy
+from .snapshot import Snapshot
+from .standing import Reaches
+from .tree import TreeNode
+from .values import Claim, Reservation, Run, Workload
+
+
+class Trial:
+    """What one pass changes while it thinks. `roll_back` leaves the snapshot as it was."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Begin to think."""
+        self.snapshot = snapshot
+        self.policy = policy
+        self.now_s = snapshot.now_s
+        self.changes = 0  # grows with everything that might let a workload start that could not before
+        self.reaches = Reaches(snapshot, policy.swap_margin)
+        self._undo: list[Callable[[], object]] = []
+
+    def roll_back(self) -> None:
+        """Undo everything, last change first."""
+        while self._undo:
+            self._undo.pop()()
+
+    def start(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> None:
+        """Let a workload hold devices, and count it at once (section 3, rule 5)."""
+        snapshot = self.snapshot
+        leaf = snapshot.leaf(workload.leaf)
+        run = HeldRun(
+            Run(
+                id=f"starting: {workload.id}",  # until the caller gives it a real one
+                workload=workload.id,
+                leaf=workload.leaf,
+                holdings=holdings,
+                funded=funded,
+                min_runtime_s=workload.min_runtime_s,
+                started_s=self.now_s,
+                running_s=None,
+                priority=workload.priority,
+            ),
+            leaf,
+        )
+        snapshot.occupy(run)
+        self._undo.append(lambda: snapshot.vacate(run))
+        if funded:
+            self._commit(leaf, run.size_milli * workload.min_runtime_s)
+        else:
+            self._add_uncharged(leaf, run.size_milli * self.policy.pass_every_s)
+        self.changes += 1
+
+    def claim(self, claim: Claim) -> None:
+        """Hold devices for a workload whose victims are leaving."""
+        snapshot = self.snapshot
+        snapshot.claim(claim)
+        self.reaches.forget(snapshot.leaf(snapshot.queued[claim.workload].leaf))
+        self._undo.append(lambda: snapshot.drop_claim(claim.workload))
+        self.changes += 1
+
+    def end_claim(self, workload_id: str) -> Claim:
+        """Hold nothing any longer for a workload."""
+        snapshot = self.snapshot
+        claim = snapshot.drop_claim(workload_id)
+        self.reaches.forget(snapshot.leaf(snapshot.queued[workload_id].leaf))
+        self._undo.append(lambda: snapshot.claim(claim))
+        self.changes += 1
+        return claim
+
+    def stop(self, run: HeldRun) -> None:
+        """Tell a run to leave, within the grace."""
+        snapshot = self.snapshot
+        snapshot.mark_leaving(run, self.now_s + self.policy.grace_s)
+        self._undo.append(lambda: snapshot.mark_leaving(run, None))
+        self.changes += 1
+
+    def reserve(self, reservation: Reservation) -> None:
+        """Promise devices."""
+        snapshot = self.snapshot
+        before = snapshot.reservations.get(reservation.workload)
+        snapshot.reserve(reservation)
+        if before is None:
+            self._undo.append(lambda: snapshot.drop_reservation(reservation.workload))
+        else:
+            self._undo.append(lambda: snapshot.reserve(before))
+
+    def end_reservation(self, workload_id: str) -> None:
+        """A promise ends."""
+        snapshot = self.snapshot
+        reservation = snapshot.drop_reservation(workload_id)
+        self._undo.append(lambda: snapshot.reserve(reservation))
+        self.changes += 1
+
+    def take_out(self, workload_id: str) -> None:
+        """A workload waits no longer."""
+        snapshot = self.snapshot
+        if workload_id in snapshot.claims:
+            self.end_claim(workload_id)
+        if workload_id in snapshot.reservations:
+            self.end_reservation(workload_id)
+        workload = snapshot.dequeue(workload_id)
+        self._undo.append(lambda: snapshot.enqueue(workload))
+
+    def put_back(self, workload: Workload) -> None:
+        """A held workload waits again."""
+        snapshot = self.snapshot
+        snapshot.enqueue(workload)
+        self._undo.append(lambda: snapshot.dequeue(workload.id))
+
+    def _commit(self, leaf: TreeNode, milli_s: int) -> None:
+        self.snapshot.commit(leaf, milli_s)
+        self.reaches.forget(leaf)
+        self._undo.append(lambda: self.snapshot.commit(leaf, -milli_s))
+
+    def _add_uncharged(self, leaf: TreeNode, milli_s: int) -> None:
+        path = leaf.path
+        for node in path:
+            node.account.extra_uncharged += milli_s
+
+        def take_back() -> None:
+            for node in path:
+                node.account.extra_uncharged -= milli_s
+
+        self._undo.append(take_back)
