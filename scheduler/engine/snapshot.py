@@ -153,17 +153,27 @@ class Snapshot:
         while self._timers and self._timers[0][0] <= now_s:
             at_s, kind, name = heappop(self._timers)
             self.now_s = at_s
+            if not self._still_counts(at_s, kind, name):
+                continue
             if kind == "run":
-                run = self.runs.get(name)
-                if run is not None and run.contract_end_s == at_s and run.leave_by_s is None:
-                    self._end_contract(run)
+                self._end_contract(self.runs[name])
             else:
                 self.nodes.index(self.nodes.by_name[name], at_s)
         self.now_s = now_s
 
     def next_timer_s(self) -> int | None:
         """The next instant at which a contract ends or a node changes by time alone."""
+        while self._timers and not self._still_counts(*self._timers[0]):
+            heappop(self._timers)
         return self._timers[0][0] if self._timers else None
+
+    def _still_counts(self, at_s: int, kind: str, name: str) -> bool:
+        """Whether a timer was not overtaken: its run goes on, its node still changes then."""
+        if kind == "run":
+            run = self.runs.get(name)
+            return run is not None and run.contract_end_s == at_s and run.leave_by_s is None
+        node = self.nodes.by_name[name]
+        return at_s == node.usable_from_s or any(at_s in window for window in node.windows)
 
     def _watch(self, node: NodeState) -> None:
         instants = [node.usable_from_s] if node.usable_from_s is not None else []
@@ -270,6 +280,8 @@ class Snapshot:
         for node in (self.tree.root, *run.leaf.path):
             node.account.run_contracts(self.now_s, run.size_milli)
             node.account.commit(-run.size_milli * passed_s)
+        for name in run.holdings:
+            self.nodes.index(self.nodes.by_name[name], self.now_s)
         if run.contract_end_s > self.now_s:
             heappush(self._timers, (run.contract_end_s, "run", run.id))
         else:

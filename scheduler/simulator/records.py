@@ -25,7 +25,12 @@ class RunRecord:
     end_s: int | None = None
     end_reason: str | None = None
     preempted_by: str | None = None
-    is_leaving: bool = False
+    told_s: int | None = None  # when it was told to stop
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it was told to stop."""
+        return self.told_s is not None
 
     def held_milli_s(self, now_s: int) -> int:
         """What it has held so far."""

@@ -389,7 +389,7 @@ class World:
         """Tell a run to leave: it saves its progress now and goes when it can, or is killed."""
         record = run.job
         self._save(run)
-        run.is_leaving = True
+        run.told_s = self.now_s
         run.end_reason = code
         run.preempted_by = by
         record.state = "leaving"

@@ -1,0 +1,217 @@
+"""Random small worlds for property tests, and a world that looks over its own shoulder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from scheduler.engine import (
+    Action,
+    Decision,
+    LeafUse,
+    Node,
+    Plan,
+    Reservation,
+    Run,
+    Snapshot,
+    Workload,
+    decide,
+)
+from scheduler.simulator import Scenario, World
+
+MINUTES = st.sampled_from([5, 6, 10, 15, 20, 30, 45, 60, 90])
+TREES = st.sampled_from(
+    [
+        {"A": 1, "B": 1},
+        {"A": 3, "B": 1, "C": 0},
+        {"A": {"shares": 2, "children": {"A1": 1, "A2": 1}}, "B": 1},
+        {"A": {"shares": 1, "children": {"A1": 3, "A2": 0}}, "B": {"shares": 2, "children": {"B1": 1, "B2": 2}}},
+    ]
+)
+CLUSTERS = st.sampled_from(
+    [
+        {"nodes": {"h1": 4}},
+        {"nodes": {"h1": 8, "h2": 8}},
+        {"nodes": {"h1": 2, "h2": 4, "h3": 4}},
+        {"nodes": {"h1": 4, "h2": 4, "h3": 4, "h4": 4}, "racks": {"r1": ["h1", "h3"], "r2": ["h2", "h4"]}},
+    ]
+)
+
+
+def leaves_of(tree: dict[str, Any]) -> list[str]:
+    """The leaves of a tree as a scenario file has it."""
+    found: list[str] = []
+    for name, value in tree.items():
+        children = value.get("children") if isinstance(value, dict) else None
+        found += leaves_of(children) if children else [name]
+    return found
+
+
+@st.composite
+def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int) -> dict[str, Any]:
+    """One workload that a scenario may hold."""
+    contract = draw(st.sampled_from([0, 0, 5, 10, 20, 60]))
+    row: dict[str, Any] = {
+        "id": f"w{index:02d}",
+        "leaf": draw(st.sampled_from(leaves)),
+        "submit": draw(st.integers(0, 90)) * 60 + draw(st.sampled_from([0, 0, 0, 17])),
+        "gpus": draw(st.sampled_from(sizes)),
+        "min_runtime": contract * 60,
+        "duration": draw(MINUTES) * 60,
+        "priority": draw(st.sampled_from([0, 0, 0, 1])),
+        "exit_delay": draw(st.sampled_from([0, 0, 10, 45])),
+        "startup": draw(st.sampled_from([0, 0, 0, 30])),
+        "restart_cost": draw(st.sampled_from([0, 0, 120])),
+    }
+    if draw(st.booleans()) and draw(st.booleans()):
+        row["resumable"] = False
+    return row
+
+
+@st.composite
+def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
+    """Scenarios in which nothing happens but workloads."""
+    cluster = draw(CLUSTERS)
+    tree = draw(TREES)
+    sizes = [1, 1, 2, 2, 4, *([8] if len(cluster["nodes"]) > 1 else [])]
+    leaves = leaves_of(tree)
+    number = draw(st.integers(2, 12))
+    return {
+        "cluster": cluster,
+        "tree": tree,
+        "policy": {
+            "grace_s": draw(st.sampled_from([0, 60])),
+            "reservations": draw(st.sampled_from([0, 1, 2])),
+            "lookback_s": draw(st.sampled_from(["1h", "7d"])),
+            "swap_margin": draw(st.sampled_from([0, 0, 1])),
+        },
+        "workloads": [draw(workloads(leaves, sizes, index)) for index in range(number)],
+    }
+
+
+@st.composite
+def stormy_worlds(draw: st.DrawFn) -> dict[str, Any]:
+    """Scenarios with broken nodes, changed shares, closings, cancels, maintenance and stuck exits besides."""
+    world = draw(calm_worlds())
+    nodes = st.sampled_from(sorted(world["cluster"]["nodes"]))
+    at = st.integers(0, 120).map(lambda minute: minute * 60)
+    events: list[dict[str, Any]] = []
+    for _ in range(draw(st.integers(1, 5))):
+        kind = draw(st.sampled_from(["health", "health", "shares", "close", "cancel", "maintenance"]))
+        if kind == "health":
+            health = draw(st.sampled_from(["unhealthy", "healthy", "down", "healthy"]))
+            events.append({"at": draw(at), "node": draw(nodes), "health": health})
+        elif kind == "shares":
+            name = draw(st.sampled_from(sorted(world["tree"])))
+            events.append({"at": draw(at), "shares": {name: draw(st.integers(0, 9))}})
+        elif kind == "close":
+            events.append({"at": draw(at), "close": draw(st.sampled_from(leaves_of(world["tree"])))})
+        elif kind == "cancel":
+            number = draw(st.integers(0, len(world["workloads"]) - 1))
+            events.append({"at": draw(at), "cancel": world["workloads"][number]["id"]})
+        else:
+            events.append({"at": draw(at), "node": draw(nodes), "maintenance": draw(MINUTES) * 60})
+    world["events"] = events
+    if draw(st.booleans()):
+        world["workloads"][0]["exit_delay"] = "never"
+    world["until"] = "12h"
+    return world
+
+
+class WatchedWorld(World):
+    """A world that notes what it decided, and compares its kept state with one built anew from frozen values."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Watch from the start."""
+        super().__init__(scenario)
+        self.promises: list[tuple[int, str, Decision]] = []
+        self.idle_faults: list[str] = []
+        self.rebuilt_differs: list[str] = []
+
+    def _carry_out(self, decision: Decision) -> None:
+        if decision.action in (Action.RESERVE, Action.END_RESERVATION, Action.START):
+            self.promises.append((self.now_s, decision.action.value, decision))
+        super()._carry_out(decision)
+
+    def _apply(self, plan: Plan) -> bool:
+        again = decide(rebuilt(self), self.policy)
+        kept = decide(self.snapshot, self.policy)
+        if again != kept:
+            self.rebuilt_differs.append(f"at {self.now_s}: {_first_difference(again, kept)}")
+        has_changed = super()._apply(plan)
+        if not has_changed:
+            self._look_for_idle()
+        return has_changed
+
+    def _look_for_idle(self) -> None:
+        """Nothing waits while a node has room for it that nobody was promised."""
+        for workload in self.snapshot.queued.values():
+            if workload.id in self.snapshot.claims:
+                continue
+            for node in self.snapshot.nodes.by_name.values():
+                is_bound = node.windows or node.reservations
+                fits = workload.size_milli <= self.snapshot.nodes.largest_milli
+                if not is_bound and fits and node.may_start(self.now_s) and node.free_milli >= workload.size_milli:
+                    self.idle_faults.append(f"{workload.id} waits at {self.now_s} with room on {node.name}")
+
+
+def _first_difference(one: Plan, other: Plan) -> str:
+    for left, right in zip(one.decisions, other.decisions, strict=False):
+        if left != right:
+            return f"{left} is not {right}"
+    if one.figures != other.figures:
+        return f"figures {one.figures} are not {other.figures}"
+    return f"{one} is not {other}"
+
+
+def rebuilt(world: WatchedWorld) -> Snapshot:
+    """The world's present state, through the values that the live loop would read from its rows."""
+    now_s, kept, horizon_s = world.now_s, world.snapshot, world.now_s - world.policy.lookback_s
+    use: dict[str, list[int]] = {}
+    for run in world.outcome.runs:
+        if run.end_s is not None:
+            seconds = max(0, run.end_s - max(run.start_s, horizon_s))
+            use.setdefault(run.job.job.leaf, [0, 0])[0 if run.is_funded else 1] += run.size_milli * seconds
+    return Snapshot.build(
+        now_s=now_s,
+        tree=world.scenario.tree
+        and [
+            type(row)(
+                row.id,
+                row.parent,
+                kept.tree.nodes[row.id].shares,
+                kept.tree.nodes[row.id].whole,
+                kept.tree.nodes[row.id].closed,
+            )
+            for row in world.scenario.tree
+        ],
+        use={leaf: LeafUse(*amounts) for leaf, amounts in use.items()},
+        nodes=[
+            Node(node.name, node.capacity_milli, node.rack, node.health, node.windows, node.usable_from_s)
+            for node in kept.nodes.by_name.values()
+        ],
+        runs=[
+            Run(
+                id=run.id,
+                workload=run.workload,
+                leaf=run.leaf.id,
+                holdings=run.holdings,
+                funded=run.funded,
+                min_runtime_s=run.min_runtime_s,
+                started_s=run.started_s,
+                running_s=run.running_s,
+                priority=run.priority,
+                leave_by_s=run.leave_by_s,
+            )
+            for run in kept.runs.values()
+        ],
+        queue=list(kept.queued.values()),
+        held=list(kept.held.values()),
+        claims=list(kept.claims.values()),
+        reservations=list(kept.reservations.values()),
+        lookback_s=world.policy.lookback_s,
+    )
+
+
+__all__ = ["Reservation", "WatchedWorld", "Workload", "calm_worlds", "rebuilt", "stormy_worlds"]
