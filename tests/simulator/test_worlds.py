@@ -85,7 +85,7 @@ def check_work(world: WatchedWorld) -> None:
 
 
 def check_nothing_in_vain(world: WatchedWorld) -> None:
-    """Where nothing but workloads happens, a preemptor starts when the last of its victims has left, on what they left."""
+    """Where nothing but workloads happens, a preemptor starts within the grace, on what its victims left."""
     victims: dict[tuple[str, int], list[Any]] = {}
     for run in world.outcome.runs:
         if run.preempted_by is not None and run.told_s is not None:

@@ -24,9 +24,12 @@ MINUTES = st.sampled_from([5, 6, 10, 15, 20, 30, 45, 60, 90])
 TREES = st.sampled_from(
     [
         {"A": 1, "B": 1},
-        {"A": 3, "B": 1, "C": 0},
+        {"A": 3, "B": 1, "C": 2, "D": 0},
         {"A": {"shares": 2, "children": {"A1": 1, "A2": 1}}, "B": 1},
-        {"A": {"shares": 1, "children": {"A1": 3, "A2": 0}}, "B": {"shares": 2, "children": {"B1": 1, "B2": 2}}},
+        {
+            "A": {"shares": 1, "children": {"A1": 3, "A2": 1, "A3": 0}},
+            "B": {"shares": 2, "children": {"B1": 1, "B2": 2}},
+        },
     ]
 )
 CLUSTERS = st.sampled_from(
@@ -55,11 +58,11 @@ def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int) 
     row: dict[str, Any] = {
         "id": f"w{index:02d}",
         "leaf": draw(st.sampled_from(leaves)),
-        "submit": draw(st.integers(0, 90)) * 60 + draw(st.sampled_from([0, 0, 0, 17])),
+        "submit": draw(st.integers(0, 40)) * 60 + draw(st.sampled_from([0, 0, 0, 17])),
         "gpus": draw(st.sampled_from(sizes)),
         "min_runtime": contract * 60,
         "duration": draw(MINUTES) * 60,
-        "priority": draw(st.sampled_from([0, 0, 0, 1])),
+        "priority": draw(st.sampled_from([0, 0, 1])),
         "exit_delay": draw(st.sampled_from([0, 0, 10, 45])),
         "startup": draw(st.sampled_from([0, 0, 0, 30])),
         "restart_cost": draw(st.sampled_from([0, 0, 120])),
@@ -76,7 +79,7 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
     tree = draw(TREES)
     sizes = [1, 1, 2, 2, 4, *([8] if len(cluster["nodes"]) > 1 else [])]
     leaves = leaves_of(tree)
-    number = draw(st.integers(2, 12))
+    number = draw(st.integers(4, 16))
     return {
         "cluster": cluster,
         "tree": tree,
@@ -84,8 +87,12 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
             "grace_s": draw(st.sampled_from([0, 60])),
             "reservations": draw(st.sampled_from([0, 1, 2])),
             "lookback_s": draw(st.sampled_from(["1h", "7d"])),
-            "swap_margin": draw(st.sampled_from([0, 0, 1])),
+            "swap_margin": draw(st.sampled_from([0, 0, 0.5, 1])),
         },
+        "history": [
+            {"leaf": leaf, "gpus": draw(st.integers(1, 9)), "from": "-2h", "to": -60 * draw(st.integers(0, 110))}
+            for leaf in draw(st.lists(st.sampled_from(leaves), max_size=2))
+        ],
         "workloads": [draw(workloads(leaves, sizes, index)) for index in range(number)],
     }
 
@@ -173,6 +180,9 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
         if run.end_s is not None:
             seconds = max(0, run.end_s - max(run.start_s, horizon_s))
             use.setdefault(run.job.job.leaf, [0, 0])[0 if run.is_funded else 1] += run.size_milli * seconds
+    for past in world.scenario.history:
+        seconds = max(0, past.until_s - max(past.from_s, horizon_s))
+        use.setdefault(past.leaf, [0, 0])[0] += past.size_milli * seconds
     return Snapshot.build(
         now_s=now_s,
         tree=world.scenario.tree
