@@ -24,7 +24,11 @@ def _sees_inside(person: Person, workload: Any) -> bool:
     """Its owner, the node's people, the managers above and operators."""
     if workload is None:
         return False
-    return workload.owner_id == person.pk or has_role(person, workload.leaf.path, INSIDE_ROLES) or _is_operator(person, None)
+    return (
+        workload.owner_id == person.pk
+        or has_role(person, workload.leaf.path, INSIDE_ROLES)
+        or _is_operator(person, None)
+    )
 
 
 def _may_cancel(person: Person, workload: Any) -> bool:

@@ -351,6 +351,16 @@ class Workload(models.Model):
         return self.code
 
 
+class WorkloadNumber(models.Model):
+    """The last number that was given to a workload submitted to a budget node; its row makes the numbers unique."""
+
+    leaf_code = models.CharField(max_length=16, primary_key=True)
+    last = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.leaf_code}-{self.last:04d}"
+
+
 class Run(models.Model):
     """One holding of devices by a workload: [started_at, ended_at). Charged, if funded, for all of it.
 

@@ -152,7 +152,7 @@ def record_all(
         )
 
 
-# --- what a pass sees of a row, as JSON has it: instants are whole seconds of Unix time ---------------------------------
+# --- what a pass sees of a row, in JSON: instants are whole seconds of Unix time --------------------------------------
 
 
 def second(instant: datetime | None) -> int | None:

@@ -44,9 +44,7 @@ def ensure(cluster: Cluster) -> None:
         PolicyVersion.objects.get_or_create(cluster=cluster, number=1, defaults={"made_at": timezone.now()})
 
 
-def change(
-    *, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = None, reason: str = ""
-) -> PolicyVersion:
+def change(*, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = None, reason: str = "") -> PolicyVersion:
     """Put other knobs in force from the next pass on; those not named keep their values.
 
     Args:

@@ -60,9 +60,9 @@ def tell_to_stop(*, run: Run, code: str, at: datetime, policy: Policy, by: Perso
         )
         if not changed:
             return False
-        Workload.objects.filter(
-            pk=run.workload_id, state__in=(Workload.State.STARTING, Workload.State.RUNNING)
-        ).update(state=Workload.State.LEAVING)
+        Workload.objects.filter(pk=run.workload_id, state__in=(Workload.State.STARTING, Workload.State.RUNNING)).update(
+            state=Workload.State.LEAVING
+        )
         _log(run, Kind.RUN_STOPPING, at, by=by, code=code)
         return True
 

@@ -1,0 +1,179 @@
+"""The live loop: load, decide, apply, one pass per cluster at a time (the simulator's world is its twin)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from django.db import connection, transaction
+from django.utils import timezone
+from prometheus_client import Counter, Histogram
+
+from budgets.models import Cluster
+from scheduler import snapshots
+from scheduler.engine import Plan, decide
+from scheduler.models import Event, Pass
+from scheduler.services import deadlines, events, passes, policies, simulation
+from scheduler.services.events import wake
+
+__all__ = ["PassResult", "look_at", "run_pass", "tick", "wake"]
+
+log = structlog.get_logger(__name__)
+
+PASSES_IN_A_ROW = 20
+"""How often a wake-up looks again for what happened meanwhile; what then is left waits for the next tick."""
+
+PASS_SECONDS = Histogram("allotment_pass_seconds", "How long a pass took", ["cluster", "part"])
+DECISIONS_DROPPED = Counter("allotment_decisions_dropped", "Decisions whose rows had changed meanwhile", ["cluster"])
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """One pass that was carried out. `has_changed` says that a pass after it would see something else."""
+
+    stored: Pass
+    plan: Plan
+    has_changed: bool
+
+
+@contextmanager
+def the_only_one(cluster_id: int) -> Iterator[bool]:
+    """Whether this is now the only pass of the cluster, on any machine; if so, until the end of the block.
+
+    The lock belongs to the database session, so it ends with the process or the connection, however they end. All work
+    of the block has to go through the same connection: Django's of this thread, which the block must not close.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [events.PASS_LOCK, cluster_id])
+        (is_mine,) = cursor.fetchone()
+    try:
+        yield is_mine
+    finally:
+        if is_mine:
+            _unlock(cluster_id)
+
+
+def _unlock(cluster_id: int) -> None:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [events.PASS_LOCK, cluster_id])
+    except Exception:
+        # The session is in no state to be asked: end it for good, so that no pool hands it on with the lock held.
+        if connection.connection is not None:
+            connection.connection.close()
+        connection.close()
+        raise
+
+
+def run_pass(cluster_id: int, *, now: datetime | None = None) -> PassResult | None:
+    """One pass over one cluster, or None where another one is at it.
+
+    Args:
+        cluster_id: which.
+        now: the instant, for those who drive time themselves; default is the clock's.
+    """
+    with the_only_one(cluster_id) as is_mine:
+        return _pass(cluster_id, now) if is_mine else None
+
+
+def _pass(cluster_id: int, now: datetime | None) -> PassResult:
+    assert not connection.in_atomic_block, "a pass has transactions of its own"
+    cluster = Cluster.objects.get(pk=cluster_id)
+    began = time.perf_counter()
+    loaded = snapshots.load(cluster, now)
+    was_loaded = time.perf_counter()
+    plan = decide(loaded.snapshot, loaded.policy)
+    was_decided = time.perf_counter()
+    applied = passes.apply(
+        loaded, plan, timings={"load_ms": _ms(was_loaded - began), "decide_ms": _ms(was_decided - was_loaded)}
+    )
+    was_applied = time.perf_counter()
+    passes.note_apply_time(applied.stored, _ms(was_applied - was_decided))
+    for part, seconds in (
+        ("load", was_loaded - began),
+        ("decide", was_decided - was_loaded),
+        ("apply", was_applied - was_decided),
+    ):
+        PASS_SECONDS.labels(cluster.name, part).observe(seconds)
+    if applied.dropped:
+        DECISIONS_DROPPED.labels(cluster.name).inc(len(applied.dropped))
+    log.info(
+        "pass",
+        pass_id=applied.stored.pk,
+        cluster=cluster.name,
+        waiting=len(plan.order),
+        changed=applied.has_changed,
+        dropped=len(applied.dropped),
+        ms=_ms(was_applied - began),
+    )
+    return PassResult(applied.stored, plan, applied.has_changed)
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1_000)
+
+
+# --- when -------------------------------------------------------------------------------------------------------------
+
+
+def tick(now: datetime | None = None) -> int:
+    """Let every cluster live on: what is due by the clock happens, and a pass follows where one is due.
+
+    Returns how many passes were made. Late, doubled and overlapping ticks do no harm: each step is conditional on
+    rows, and each pass is the only one of its cluster.
+    """
+    made = 0
+    for cluster in Cluster.objects.all():
+        instant = now or timezone.now()
+        has_news = live_on(cluster, instant)
+        if has_news or is_due(cluster, instant):
+            made += look_at(cluster.pk, now=now, is_due=True)
+    return made
+
+
+def live_on(cluster: Cluster, now: datetime) -> bool:
+    """What time alone does to a cluster's rows: invented nodes carry on, time limits end. Whether anything changed."""
+    is_simulated = cluster.executor == Cluster.Executor.SIMULATED
+    changed = simulation.advance(cluster, now) if is_simulated else False
+    return deadlines.enforce(cluster, now) or changed
+
+
+def is_due(cluster: Cluster, now: datetime) -> bool:
+    """Whether `pass_every_s` has passed since the last pass, or something has happened that it did not see."""
+    last = Pass.objects.filter(cluster=cluster).order_by("-id").first()
+    if last is None:
+        return True
+    policies.ensure(cluster)
+    every_s = policies.as_policy(policies.latest(cluster)).pass_every_s
+    return now.astimezone(UTC) >= last.at + timedelta(seconds=every_s) or _has_news(last)
+
+
+def _has_news(last: Pass) -> bool:
+    """Whether there are events that a pass did not see and did not make."""
+    return Event.objects.filter(cluster=last.cluster_id, id__gt=last.event_mark).exclude(made_in=last).exists()
+
+
+def look_at(cluster_id: int, *, now: datetime | None = None, is_due: bool = False) -> int:
+    """Passes until nothing is left to see; the first in any case if one `is_due`. How many were made.
+
+    Whoever finds another pass at work goes away: that one looks again, after it let go of the lock, for events that
+    it did not see.
+    """
+    made = 0
+    while made < PASSES_IN_A_ROW:
+        last = Pass.objects.filter(cluster=cluster_id).order_by("-id").first()
+        if not (is_due and not made) and last is not None and not _has_news(last):
+            break
+        if run_pass(cluster_id, now=now) is None:
+            break
+        made += 1
+    return made
+
+
+def in_transaction() -> bool:
+    """Whether the caller is inside a transaction, where no pass can run."""
+    return transaction.get_connection().in_atomic_block

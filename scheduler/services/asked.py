@@ -1,0 +1,177 @@
+"""What a workload asks for, and the checks of what people and programs type."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from budgets.errors import InputError
+from budgets.models import BudgetNode, Cluster, Person
+from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
+
+NAME_LENGTH = 120
+KEY_LENGTH = 80
+CHECKPOINT_LENGTH = 300
+COMMAND_LENGTH = 32_000
+ENVIRONMENT_LENGTH = 32_000
+PRIORITY_BOUND = 1_000
+LARGEST_S = 10 * 365 * 86_400
+"""Ten years: a longer duration is a slip of the keyboard."""
+LARGEST_AMOUNT = 2_000_000_000
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+RESERVED_PREFIXES = ("ALLOTMENT_", "CUDA_VISIBLE_", "LD_")
+"""Set for the workload, or a danger to what starts it. An array's index is ours to set."""
+ARRAY_INDEX = "ALLOTMENT_ARRAY_INDEX"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A submission as `services.workloads.submit` describes it."""
+
+    cluster: Cluster
+    leaf: BudgetNode
+    owner: Person | None
+    size_milli: int
+    min_runtime_s: int
+    command: Sequence[str]
+    name: str = ""
+    priority: int = 0
+    time_limit_s: int | None = None
+    node: Node | None = None
+    cpu_milli_per_rank: int = 0
+    memory_mib_per_rank: int = 0
+    resumable: bool = False
+    checkpoint: str = ""
+    after: Workload | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    demo: bool = False
+    idempotency_key: str = ""
+
+
+def columns(request: Asked) -> dict[str, Any]:
+    """The workload's columns."""
+    return {
+        "cluster": request.cluster,
+        "leaf": request.leaf,
+        "owner": request.owner,
+        "name": request.name,
+        "size_milli": request.size_milli,
+        "min_runtime_s": request.min_runtime_s,
+        "time_limit_s": request.time_limit_s,
+        "priority": request.priority,
+        "node": request.node,
+        "cpu_milli_per_rank": request.cpu_milli_per_rank,
+        "memory_mib_per_rank": request.memory_mib_per_rank,
+        "resumable": request.resumable,
+        "checkpoint": request.checkpoint,
+        "after": request.after,
+        "command": list(request.command),
+        "environment": dict(request.environment),
+        "demo": request.demo,
+        "idempotency_key": request.idempotency_key,
+    }
+
+
+def check(request: Asked) -> None:
+    """Nothing, if it can be submitted as it is written; whether it may be is asked elsewhere.
+
+    Raises:
+        InputError: names the field.
+    """
+    _check_size(request.size_milli)
+    whole("min_runtime_s", request.min_runtime_s, 0, LARGEST_S)
+    whole("priority", request.priority, -PRIORITY_BOUND, PRIORITY_BOUND)
+    whole("cpu_milli_per_rank", request.cpu_milli_per_rank, 0, LARGEST_AMOUNT)
+    whole("memory_mib_per_rank", request.memory_mib_per_rank, 0, LARGEST_AMOUNT)
+    if request.time_limit_s is not None:
+        whole("time_limit_s", request.time_limit_s, 1, LARGEST_S)
+        if request.time_limit_s < request.min_runtime_s:
+            raise InputError(
+                "time_limit_s",
+                f"{request.time_limit_s} s is less than the contract, {request.min_runtime_s} s",
+            )
+    _text("name", request.name, NAME_LENGTH)
+    _text("idempotency_key", request.idempotency_key, KEY_LENGTH)
+    _check_command(request.command)
+    _check_environment(request.environment)
+    _check_checkpoint(request.checkpoint)
+    for name, flag in (("resumable", request.resumable), ("demo", request.demo)):
+        if not isinstance(flag, bool):
+            raise InputError(name, f"must be true or false, not {flag!r}")
+    if request.node is not None and (request.node.cluster_id != request.cluster.pk or request.node.retired_at):
+        raise InputError("node", f"{request.node.name} is no node of {request.cluster.name}")
+    if request.after is not None and request.after.cluster_id != request.cluster.pk:
+        raise InputError("after", f"{request.after.code} is on another cluster")
+
+
+def whole(name: str, value: Any, least: int, most: int) -> None:
+    """Nothing, if `value` is a whole number within these bounds.
+
+    Raises:
+        InputError: it is not.
+    """
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(name, f"must be a whole number, not {value!r}")
+    if not least <= value <= most:
+        raise InputError(name, f"must be {least:,} to {most:,}, not {value:,}")
+
+
+def _check_size(size_milli: Any) -> None:
+    whole("size_milli", size_milli, 1, LARGEST_AMOUNT)
+    if size_milli % WHOLE_DEVICE_MILLI:
+        raise InputError(
+            "size_milli", f"{size_milli} is not in whole devices: parts of one device are not placed by this scheduler"
+        )
+
+
+def _text(name: str, value: Any, length: int) -> None:
+    if not isinstance(value, str):
+        raise InputError(name, "must be text")
+    if len(value) > length:
+        raise InputError(name, f"must be at most {length} characters, not {len(value)}")
+    for character in value:
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            raise InputError(name, f"must not hold the character U+{ord(character):04X}")
+
+
+def _check_command(command: Any) -> None:
+    if isinstance(command, str) or not isinstance(command, Sequence):
+        raise InputError("command", "must be a list of arguments, not a line for a shell")
+    if not command or not command[0]:
+        raise InputError("command", "must name a program")
+    for number, argument in enumerate(command):
+        _argument(f"command[{number}]", argument)
+    if sum(len(argument) for argument in command) > COMMAND_LENGTH:
+        raise InputError("command", f"must be at most {COMMAND_LENGTH:,} characters in all")
+
+
+def _argument(name: str, value: Any) -> None:
+    """Text that a process can be given: lines and tabs are fine, a zero or half a surrogate pair is not."""
+    if not isinstance(value, str):
+        raise InputError(name, "must be text")
+    if any(character == "\0" or unicodedata.category(character) == "Cs" for character in value):
+        raise InputError(name, "holds a character that no process can be given")
+
+
+def _check_environment(environment: Any) -> None:
+    if not isinstance(environment, Mapping):
+        raise InputError("environment", "must be names with texts")
+    for name, value in environment.items():
+        if not isinstance(name, str) or not VARIABLE.fullmatch(name):
+            raise InputError("environment", f"{name!r} is not the name of a variable")
+        if name.startswith(RESERVED_PREFIXES) and name != ARRAY_INDEX:
+            raise InputError(f"environment.{name}", "is set by the scheduler, or not allowed")
+        _argument(f"environment.{name}", value)
+    if sum(len(name) + len(value) for name, value in environment.items()) > ENVIRONMENT_LENGTH:
+        raise InputError("environment", f"must be at most {ENVIRONMENT_LENGTH:,} characters in all")
+
+
+def _check_checkpoint(checkpoint: Any) -> None:
+    _text("checkpoint", checkpoint, CHECKPOINT_LENGTH)
+    path = PurePosixPath(checkpoint)
+    if path.is_absolute() or ".." in path.parts:
+        raise InputError("checkpoint", "must be a path inside the workload's working directory")

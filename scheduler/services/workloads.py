@@ -1,0 +1,308 @@
+"""Submitting and cancelling workloads."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.db import connection
+from django.db.models import Count
+from django.utils import timezone
+
+from budgets import queries
+from budgets.authority import may
+from budgets.errors import InputError, NotAllowed
+from budgets.models import BudgetNode, Cluster, Person
+from scheduler.engine import Policy, Reason, refusal
+from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Node, Run, Workload
+from scheduler.services import agents, asked, events, policies, runs
+from scheduler.services.asked import Asked
+from scheduler.services.events import Entry, Kind
+
+DEBUG_CONTRACT_S = 900
+"""A debug run: a contract of at most 15 min, and at most one node (semantics.md section 10)."""
+LARGE_PART = 16
+"""A large gang: at least this part of the cluster."""
+ARRAY_MAX = 1_000
+"""Tasks of one array."""
+
+NUMBERS_SQL = """
+INSERT INTO scheduler_workloadnumber AS n (leaf_code, last) VALUES (%(code)s, %(count)s)
+ON CONFLICT (leaf_code) DO UPDATE SET last = n.last + %(count)s RETURNING last
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a cluster has, in thousandths: all of it, and its largest node; and the knobs in force."""
+
+    total_milli: int
+    node_milli: int
+    policy: Policy
+
+
+def submit(
+    *,
+    cluster: Cluster,
+    leaf: BudgetNode,
+    owner: Person | None,
+    size_milli: int,
+    min_runtime_s: int,
+    command: Sequence[str],
+    name: str = "",
+    priority: int = 0,
+    time_limit_s: int | None = None,
+    node: Node | None = None,
+    cpu_milli_per_rank: int = 0,
+    memory_mib_per_rank: int = 0,
+    resumable: bool = False,
+    checkpoint: str = "",
+    after: Workload | None = None,
+    environment: Mapping[str, str] | None = None,
+    demo: bool = False,
+    idempotency_key: str = "",
+    now: datetime | None = None,
+) -> Workload:
+    """Submit one workload; the loop is woken and places it.
+
+    What the rules of the door refuse (closed, no entitlement, a contract out of bounds, larger than the cluster) is
+    stored in state refused, with its reason. The same owner and `idempotency_key` give the same workload again.
+
+    Args:
+        cluster, leaf, owner: where, on whose budget, by whom. The owner must be a member there; None is the system.
+        size_milli: thousandths of a unit: whole units.
+        min_runtime_s: the contract; 0 is unallocated.
+        command: the argument list.
+        name: for people.
+        priority: higher first, inside the leaf.
+        time_limit_s: it is stopped after running this long, over all its runs.
+        node: a pin.
+        cpu_milli_per_rank, memory_mib_per_rank: limits of each rank; 0 is none.
+        resumable: whether it returns to the queue when it was preempted.
+        checkpoint: where it saves, in its working directory.
+        after: it enters the queue when this one has ended, however it ended.
+        environment: its own variables.
+        demo: its command is one of the demo's own.
+        idempotency_key: the submitter's own name for this submission.
+        now: when; default is the clock's.
+
+    Raises:
+        InputError: names the field.
+        NotAllowed: the owner is no member of the leaf.
+    """
+    request = Asked(
+        cluster=cluster,
+        leaf=leaf,
+        owner=owner,
+        size_milli=size_milli,
+        min_runtime_s=min_runtime_s,
+        command=command,
+        name=name,
+        priority=priority,
+        time_limit_s=time_limit_s,
+        node=node,
+        cpu_milli_per_rank=cpu_milli_per_rank,
+        memory_mib_per_rank=memory_mib_per_rank,
+        resumable=resumable,
+        checkpoint=checkpoint,
+        after=after,
+        environment=environment or {},
+        demo=demo,
+        idempotency_key=idempotency_key,
+    )
+    return _submit([request], array=None, now=now)[0]
+
+
+def submit_array(*, count: int, now: datetime | None = None, **request: object) -> list[Workload]:
+    """Submit `count` workloads that differ in their index only (ALLOTMENT_ARRAY_INDEX, from 0); all or none.
+
+    Takes what `submit` takes. The same owner and `idempotency_key` give the same array again.
+
+    Raises:
+        InputError, NotAllowed: as for `submit`.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= ARRAY_MAX:
+        raise InputError("count", f"must be 1 to {ARRAY_MAX}, not {count!r}")
+    one = Asked(**request)  # type: ignore[arg-type]
+    if not isinstance(one.environment, Mapping):
+        raise InputError("environment", "must be names with texts")
+    tasks = [
+        replace(
+            one,
+            environment={**one.environment, "ALLOTMENT_ARRAY_INDEX": str(index)},
+            idempotency_key=f"{one.idempotency_key}/{index}" if one.idempotency_key else "",
+        )
+        for index in range(count)
+    ]
+    return _submit(tasks, array=uuid.uuid4() if count > 1 else None, now=now)
+
+
+def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime | None) -> list[Workload]:
+    """All of them or none; they share cluster, leaf, size and contract."""
+    first = requests[0]
+    for request in requests:
+        asked.check(request)
+    if first.owner is not None and not may(first.owner, "workload.submit", first.leaf):
+        raise NotAllowed("workload.submit", f"you are no member of {first.leaf.code}")
+    at = (now or timezone.now()).replace(microsecond=0)
+    with events.changing(first.cluster.pk):
+        known = _submitted_before(requests)
+        if known:
+            return known
+        room = room_of(first.cluster)
+        reason = _refusal(first, room)
+        waits = first.after is not None and _is_open(first.after)
+        numbers = take_numbers(first.leaf, len(requests))
+        rows = Workload.objects.bulk_create(
+            _row(request, code, room, reason, waits, at, array, index)
+            for index, (request, code) in enumerate(zip(requests, numbers, strict=True))
+        )
+        if reason is not None:
+            Decision.objects.bulk_create(_refused(row, reason, at) for row in rows)
+        kind = Kind.SUBMITTED if reason is None else Kind.REFUSED
+        entries = [Entry(kind, workload_id=row.pk) for row in rows]
+        events.record_all(cluster_id=first.cluster.pk, entries=entries, at=at, by=first.owner)
+        if reason is None and not waits:
+            events.wake(first.cluster.pk)
+    return rows
+
+
+def _submitted_before(requests: Sequence[Asked]) -> list[Workload]:
+    first = requests[0]
+    keys = [request.idempotency_key for request in requests]
+    if not keys[0]:
+        return []
+    rows = Workload.objects.filter(owner=first.owner, idempotency_key__in=keys).select_related("leaf", "cluster")
+    found = {row.idempotency_key: row for row in rows}
+    return [found[key] for key in keys if key in found]
+
+
+def _is_open(workload: Workload) -> bool:
+    """As it is now: it may have ended since it was read."""
+    return Workload.objects.filter(pk=workload.pk, state__in=Workload.OPEN_STATES).exists()
+
+
+def room_of(cluster: Cluster) -> Room:
+    """What the cluster has, fit or not; retired nodes do not count."""
+    sizes = Node.objects.filter(cluster=cluster, retired_at=None).annotate(size=Count("devices"))
+    counts = list(sizes.values_list("size", flat=True))
+    policies.ensure(cluster)
+    policy = policies.as_policy(policies.latest(cluster))
+    return Room(sum(counts) * WHOLE_DEVICE_MILLI, max(counts, default=0) * WHOLE_DEVICE_MILLI, policy)
+
+
+def _refusal(request: Asked, room: Room) -> Reason | None:
+    """What the engine's rules of the door say."""
+    rows = {row.node.pk: row for row in queries.tree_on(request.cluster, queries.today(), also=[request.leaf.pk])}
+    place = rows[request.leaf.pk]
+    if place.has_children:
+        raise InputError("leaf", f"{request.leaf.code} has nodes below it: submit to one of these")
+    room_milli = room.total_milli
+    if request.node is not None:
+        room_milli = request.node.devices.count() * WHOLE_DEVICE_MILLI
+    return refusal(
+        policy=room.policy,
+        size_milli=request.size_milli,
+        min_runtime_s=request.min_runtime_s,
+        is_entitled=place.entitlement > 0,
+        is_closed=any(rows[pk].is_closed for pk in place.node.path if pk in rows),
+        room_milli=room_milli,
+        leaf_name=place.node.name,
+    )
+
+
+def take_numbers(leaf: BudgetNode, count: int) -> list[str]:
+    """The next codes for workloads of this leaf: unique, rising, perhaps with gaps."""
+    with connection.cursor() as cursor:
+        cursor.execute(NUMBERS_SQL, {"code": leaf.code, "count": count})
+        (last,) = cursor.fetchone()
+    return [f"{leaf.code}-{number:04d}" for number in range(last - count + 1, last + 1)]
+
+
+def _row(
+    request: Asked,
+    code: str,
+    room: Room,
+    reason: Reason | None,
+    waits: bool,
+    at: datetime,
+    array: uuid.UUID | None,
+    index: int,
+) -> Workload:
+    row = Workload(
+        code=code,
+        workload_class=class_of(request.size_milli, request.min_runtime_s, room),
+        submitted_at=at,
+        array=array,
+        array_index=None if array is None else index,
+        **asked.columns(request),
+    )
+    if reason is not None:
+        row.state, row.ended_at = Workload.State.REFUSED, at
+        row.reason_code, row.reason_text, row.reason_numbers = reason.code, reason.text, dict(reason.numbers)
+    elif waits:
+        assert request.after is not None
+        row.state, row.reason_code = Workload.State.HELD, events.AFTER
+        row.reason_text = f"Waiting: it enters the queue when {request.after.code} has ended."
+        row.reason_numbers = {"after": request.after.code}
+    return row
+
+
+def _refused(row: Workload, reason: Reason, at: datetime) -> Decision:
+    return Decision(
+        workload=row, at=at, action="refuse", code=reason.code, text=reason.text, numbers=dict(reason.numbers)
+    )
+
+
+def class_of(size_milli: int, min_runtime_s: int, room: Room) -> str:
+    """The class by which waits are told apart (semantics.md section 10); a debug run is no large gang."""
+    if not min_runtime_s:
+        return Workload.Class.UNALLOCATED
+    if min_runtime_s <= DEBUG_CONTRACT_S and size_milli <= room.node_milli:
+        return Workload.Class.DEBUG
+    return Workload.Class.LARGE if size_milli * LARGE_PART >= room.total_milli else Workload.Class.STANDARD
+
+
+def cancel(*, workload: Workload, by: Person | None, reason: str = "", now: datetime | None = None) -> bool:
+    """Cancel a workload: at once if it waits, by a stop signal and its grace if it runs.
+
+    Says False where there is nothing to cancel: it has ended, or was cancelled before.
+
+    Raises:
+        NotAllowed: it is not theirs.
+    """
+    if by is not None and not may(by, "workload.cancel", workload):
+        raise NotAllowed("workload.cancel", "this workload is not yours to cancel")
+    at = (now or timezone.now()).replace(microsecond=0)
+    cluster_id = workload.cluster_id
+    with events.changing(cluster_id):
+        changed = Workload.objects.filter(pk=workload.pk, state__in=("queued", "held"), cancel_asked_at=None).update(
+            state=Workload.State.CANCELLED, cancel_asked_at=at, ended_at=at, place=None, earliest_start_at=None
+        )
+        if changed:
+            runs.end_plans(workload, at, "cancelled")
+            _log(workload, Kind.CANCELLED, at, by, reason)
+            runs.release_followers(workload, at)
+            events.wake(cluster_id)
+            return True
+        changed = Workload.objects.filter(pk=workload.pk, state__in=Workload.OPEN_STATES, cancel_asked_at=None).update(
+            cancel_asked_at=at
+        )
+        if not changed:
+            return False
+        _log(workload, Kind.CANCEL_ASKED, at, by, reason)
+        run = Run.objects.filter(workload=workload).exclude(state=Run.State.ENDED).first()
+        if run is not None:
+            policies.ensure(workload.cluster)
+            policy = policies.as_policy(policies.latest(workload.cluster))
+            runs.tell_to_stop(run=run, code=runs.CANCELLED, at=at, policy=policy, by=by)
+            agents.wake(set(run.ranks.values_list("node_id", flat=True)))
+        events.wake(cluster_id)
+        return True
+
+
+def _log(workload: Workload, kind: Kind, at: datetime, by: Person | None, reason: str) -> None:
+    data = {"reason": reason} if reason else {}
+    events.record(cluster_id=workload.cluster_id, kind=kind, at=at, workload=workload, by=by, data=data)

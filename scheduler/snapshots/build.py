@@ -1,0 +1,224 @@
+"""What a pass sees, as plain rows, and the engine's snapshot of it. The same for the present and for a past pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from budgets.models import Cluster
+from scheduler.engine import Claim, Health, LeafUse, Node, Policy, Reservation, Run, Snapshot, Workload
+from scheduler.models import WHOLE_DEVICE_MILLI, PolicyVersion, TreeVersion
+
+from .positions import Positions
+
+UNIT_NAMES = {"gpu": "GPU", "core": "core"}
+UNFIT = {"unhealthy": Health.DRAINING, "unreachable": Health.UNREACHABLE, "down": Health.DOWN}
+
+
+class SeenWorkload(NamedTuple):
+    """A workload that waits or is held. The last four are what its row says now, for the loop."""
+
+    pk: int
+    code: str
+    leaf_id: int
+    size_milli: int
+    min_runtime_s: int
+    submitted_s: int
+    priority: int
+    node: str | None
+    is_held: bool
+    reason_code: str = ""
+    reason_text: str = ""
+    place: int | None = None
+    earliest_start_s: int | None = None
+
+
+class SeenRun(NamedTuple):
+    """A run that holds devices."""
+
+    pk: int
+    workload_id: int
+    code: str
+    number: int
+    path: Sequence[int]
+    funded: bool
+    min_runtime_s: int
+    started_s: int
+    running_s: int | None
+    leave_by_s: int | None
+    priority: int
+    submitted_s: int
+
+    @property
+    def id(self) -> str:
+        """The engine's id."""
+        return f"{self.code}/{self.number}"
+
+
+class SeenNode(NamedTuple):
+    """A node with the values of `services.events.seen_node`."""
+
+    pk: int
+    name: str
+    values: Mapping[str, Any]
+
+
+class SeenPlan(NamedTuple):
+    """A claim (`at_s` is when it was made) or a reservation (`at_s` is when it is due)."""
+
+    pk: int
+    workload_id: int
+    holdings: Mapping[str, int]
+    run_ids: Sequence[int]
+    at_s: int
+    made_s: int
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything a pass sees of the rows, at one event mark and instant."""
+
+    cluster: Cluster
+    now_s: int
+    event_mark: int
+    policy: Policy
+    tree_nodes: Sequence[Mapping[str, Any]]
+    workloads: Sequence[SeenWorkload] = ()
+    runs: Sequence[SeenRun] = ()
+    holdings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by run, then by node's name
+    nodes: Sequence[SeenNode] = ()
+    use: Sequence[tuple[Sequence[int], bool, int]] = ()  # (path, funded, milli_s) of ended runs inside the lookback
+    claims: Sequence[SeenPlan] = ()
+    reservations: Sequence[SeenPlan] = ()
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A snapshot with what the loop needs to carry out a plan made on it.
+
+    `workloads` are by code, `runs` (primary keys, with their workload's) by the engine's id, `nodes` (primary keys) by
+    name.
+    """
+
+    cluster: Cluster
+    now: datetime
+    now_s: int
+    event_mark: int
+    policy: Policy
+    policy_version: PolicyVersion
+    tree_version: TreeVersion
+    snapshot: Snapshot
+    workloads: Mapping[str, SeenWorkload]
+    runs: Mapping[str, SeenRun]
+    nodes: Mapping[str, int]
+
+
+def build(seen: Seen) -> Snapshot:
+    """The engine's snapshot.
+
+    Raises:
+        ValueError: rows that contradict each other; names which.
+    """
+    now_s = seen.now_s
+    positions = Positions(seen.tree_nodes)
+    use = _use(seen, positions)
+    workload_codes = {row.pk: row.code for row in seen.workloads}
+    run_ids = {row.pk: row.id for row in seen.runs}
+    runs = [_run(row, seen, positions) for row in seen.runs]
+    waiting = [(row.is_held, _workload(row, positions)) for row in seen.workloads]
+    holding_nodes = {name for row in seen.runs for name in seen.holdings.get(row.pk, {})}
+    return Snapshot.build(
+        now_s=now_s,
+        tree=positions.tree(),
+        use=use,
+        nodes=[
+            node_value(row, seen)
+            for row in seen.nodes
+            if row.values["devices"] and (not row.values["retired"] or row.name in holding_nodes)
+        ],
+        runs=runs,
+        queue=[workload for is_held, workload in waiting if not is_held],
+        held=[workload for is_held, workload in waiting if is_held],
+        claims=[
+            Claim(workload_codes[row.workload_id], row.holdings, _known(row, run_ids), row.made_s)
+            for row in seen.claims
+            if row.workload_id in workload_codes
+        ],
+        reservations=[
+            Reservation(
+                workload_codes[row.workload_id], row.at_s, row.holdings, _known(row, run_ids), made_s=row.made_s
+            )
+            for row in seen.reservations
+            if row.workload_id in workload_codes
+        ],
+        lookback_s=seen.policy.lookback_s,
+        names={row["id"]: row["name"] for row in seen.tree_nodes},
+        unit=UNIT_NAMES[seen.cluster.unit],
+    )
+
+
+def _known(plan: SeenPlan, run_ids: Mapping[int, str]) -> tuple[str, ...]:
+    """The runs of a plan that have not ended, by the engine's ids, in the stored order."""
+    return tuple(run_ids[pk] for pk in plan.run_ids if pk in run_ids)
+
+
+def _use(seen: Seen, positions: Positions) -> dict[str, LeafUse]:
+    charged: dict[str, int] = {}
+    uncharged: dict[str, int] = {}
+    for path, funded, amount_milli_s in seen.use:
+        leaf = positions.of_path(path)
+        totals = charged if funded else uncharged
+        totals[leaf] = totals.get(leaf, 0) + amount_milli_s
+    return {leaf: LeafUse(charged.get(leaf, 0), uncharged.get(leaf, 0)) for leaf in sorted(charged.keys() | uncharged)}
+
+
+def _run(row: SeenRun, seen: Seen, positions: Positions) -> Run:
+    # A clock that runs ahead elsewhere must not let a contract begin in the future.
+    running_s = None if row.running_s is None else min(row.running_s, seen.now_s)
+    return Run(
+        id=row.id,
+        workload=row.code,
+        leaf=positions.of_path(row.path),
+        holdings=seen.holdings[row.pk],
+        funded=row.funded,
+        min_runtime_s=row.min_runtime_s,
+        started_s=min(row.started_s, seen.now_s),
+        running_s=running_s,
+        priority=row.priority,
+        submitted_s=row.submitted_s,
+        leave_by_s=row.leave_by_s,
+    )
+
+
+def _workload(row: SeenWorkload, positions: Positions) -> Workload:
+    return Workload(
+        id=row.code,
+        leaf=positions.of_leaf(row.leaf_id),
+        size_milli=row.size_milli,
+        min_runtime_s=row.min_runtime_s,
+        submitted_s=row.submitted_s,
+        priority=row.priority,
+        node=row.node,
+    )
+
+
+def node_value(row: SeenNode, seen: Seen) -> Node:
+    """A node as the engine sees it. What an operator asks to drain, or retires, drains whatever its health."""
+    values = row.values
+    health = UNFIT.get(values["health"], Health.HEALTHY)
+    if health is Health.HEALTHY and (values["drains"] or values["retired"]):
+        health = Health.DRAINING
+    since_s = values["healthy_since_s"]
+    usable_from_s = None
+    if health is Health.HEALTHY and since_s is not None and since_s + seen.policy.healthy_dwell_s > seen.now_s:
+        usable_from_s = since_s + seen.policy.healthy_dwell_s
+    return Node(
+        name=row.name,
+        capacity_milli=values["devices"] * WHOLE_DEVICE_MILLI,
+        rack=values["rack"],
+        health=health,
+        windows=tuple((start_s, until_s) for start_s, until_s in values["windows"] if until_s > seen.now_s),
+        usable_from_s=usable_from_s,
+    )

@@ -1,0 +1,248 @@
+"""The state of a cluster as it is now: a number of queries that no number of rows raises."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from budgets import queries
+from budgets.models import WHOLE_BASIS_POINTS, Cluster
+from scheduler.models import (
+    Claim,
+    Device,
+    Event,
+    MaintenanceWindow,
+    Node,
+    Pass,
+    Reservation,
+    Run,
+    TreeVersion,
+    Workload,
+)
+from scheduler.services import events, policies
+
+from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
+
+USE_SQL = """
+SELECT path, funded, sum(extract(epoch FROM least(ended_at, %(now)s) - greatest(started_at, %(start)s))::bigint
+                         * size_milli)::bigint
+FROM scheduler_run
+WHERE cluster_id = %(cluster)s AND ended_at > %(start)s AND started_at < %(now)s
+GROUP BY path, funded
+ORDER BY path, funded
+"""
+
+
+def load(cluster: Cluster, now: datetime | None = None) -> Loaded:
+    """What a pass of this cluster decides on: all rows of one instant, up to one event.
+
+    Args:
+        cluster: which.
+        now: the instant of the pass, floored to the second; default is the clock's, read after the rows were fixed, so
+            that nothing in them lies in the future. Never before the cluster's last pass.
+    """
+    with one_view():
+        mark = Event.objects.filter(cluster=cluster).aggregate(last=Max("id"))["last"] or 0
+        last = Pass.objects.filter(cluster=cluster).order_by("-id").values_list("at", flat=True).first()
+        instant = (now or timezone.now()).astimezone(UTC).replace(microsecond=0)
+        instant = instant if last is None else max(instant, last.astimezone(UTC))
+        version = policies.latest(cluster)
+        seen = Seen(
+            cluster=cluster,
+            now_s=int(instant.timestamp()),
+            event_mark=mark,
+            policy=policies.as_policy(version),
+            tree_nodes=(),
+        )
+        _read(seen, instant)
+        digest = digest_of(seen.tree_nodes)
+        tree = TreeVersion.objects.filter(cluster=cluster, digest=digest).first()
+    if tree is None:
+        tree, _ = TreeVersion.objects.get_or_create(
+            cluster=cluster, digest=digest, defaults={"nodes": seen.tree_nodes, "made_at": instant}
+        )
+    return Loaded(
+        cluster=cluster,
+        now=instant,
+        now_s=seen.now_s,
+        event_mark=mark,
+        policy=seen.policy,
+        policy_version=version,
+        tree_version=tree,
+        snapshot=build(seen),
+        workloads={row.code: row for row in seen.workloads},
+        runs={row.id: row for row in seen.runs},
+        nodes={row.name: row.pk for row in seen.nodes},
+    )
+
+
+@contextmanager
+def one_view() -> Iterator[None]:
+    """All queries inside see the same instant of the database, and none of them writes."""
+    with transaction.atomic(durable=True):
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def _read(seen: Seen, instant: datetime) -> None:
+    """Fill in the rows."""
+    cluster = seen.cluster
+    seen.workloads = waiting_workloads(cluster)
+    open_leaves = {row.leaf_id for row in seen.workloads}
+    seen.tree_nodes = tree_nodes(cluster, instant, also=open_leaves)
+    seen.runs = [run_of(row) for row in Run.objects.filter(cluster=cluster).exclude(state="ended").values_list(*RUN)]
+    seen.holdings = holdings_of([row.pk for row in seen.runs])
+    seen.nodes = present_nodes(cluster)
+    seen.use = ended_use(cluster, instant, seen.policy.lookback_s)
+    seen.claims = [
+        SeenPlan(row.pk, row.workload_id, row.holdings, row.waits_for, *_seconds(row.made_at, row.made_at))
+        for row in Claim.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
+    ]
+    seen.reservations = [
+        SeenPlan(row.pk, row.workload_id, row.holdings, row.counts_on, *_seconds(row.starts_at, row.made_at))
+        for row in Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
+    ]
+
+
+def _seconds(*instants: datetime) -> Iterator[int]:
+    return (int(each.timestamp()) for each in instants)
+
+
+def waiting_workloads(cluster: Cluster) -> list[SeenWorkload]:
+    """Queued, and held by a pass; not those that wait for another's end."""
+    rows = (
+        Workload.objects.filter(cluster=cluster, state__in=("queued", "held"))
+        .exclude(state="held", reason_code=events.AFTER)
+        .order_by("submitted_at", "code")
+        .values_list(
+            "pk",
+            "code",
+            "leaf_id",
+            "size_milli",
+            "min_runtime_s",
+            "submitted_at",
+            "priority",
+            "node__name",
+            "state",
+            "reason_code",
+            "reason_text",
+            "place",
+            "earliest_start_at",
+        )
+    )
+    return [
+        SeenWorkload(
+            *row[:5], int(row[5].timestamp()), row[6], row[7], row[8] == "held", *row[9:12], events.second(row[12])
+        )
+        for row in rows.iterator(chunk_size=5_000)
+    ]
+
+
+RUN = (
+    "pk",
+    "workload_id",
+    "workload__code",
+    "number",
+    "path",
+    "funded",
+    "min_runtime_s",
+    "started_at",
+    "running_at",
+    "leave_by",
+    "workload__priority",
+    "workload__submitted_at",
+)
+
+
+def run_of(row: Sequence[Any]) -> SeenRun:
+    """A row of RUN's columns."""
+    pk, workload_id, code, number, path, funded, min_runtime_s, started_at, running_at, leave_by, priority, at = row
+    return SeenRun(
+        pk,
+        workload_id,
+        code,
+        number,
+        path,
+        funded,
+        min_runtime_s,
+        int(started_at.timestamp()),
+        events.second(running_at),
+        events.second(leave_by),
+        priority,
+        int(at.timestamp()),
+    )
+
+
+HOLDINGS_SQL = """
+SELECT h.run_id, n.name, sum(h.milli)::bigint FROM scheduler_holding h JOIN scheduler_node n ON n.id = h.node_id
+WHERE h.run_id = ANY(%s) GROUP BY h.run_id, n.name ORDER BY h.run_id, n.name
+"""
+
+
+def holdings_of(run_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+    """Amounts by run and node's name; for runs that have ended, what they held."""
+    found: dict[int, dict[str, int]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(HOLDINGS_SQL, [list(run_ids)])
+        for run_id, name, amount_milli in cursor.fetchall():
+            found.setdefault(run_id, {})[name] = amount_milli
+    return found
+
+
+def present_nodes(cluster: Cluster) -> list[SeenNode]:
+    """Every node of the cluster, by name."""
+    windows: dict[int, list[list[int]]] = {}
+    for node_id, starts_at, ends_at in (
+        MaintenanceWindow.objects.filter(node__cluster=cluster, cancelled_at=None)
+        .order_by("starts_at", "pk")
+        .values_list("node_id", "starts_at", "ends_at")
+    ):
+        windows.setdefault(node_id, []).append([int(starts_at.timestamp()), int(ends_at.timestamp())])
+    devices: dict[int, int] = {}
+    for node_id in Device.objects.filter(node__cluster=cluster).values_list("node_id", flat=True):
+        devices[node_id] = devices.get(node_id, 0) + 1
+    rows = Node.objects.filter(cluster=cluster).select_related("rack").order_by("name")
+    return [
+        SeenNode(row.pk, row.name, events.seen_node(row, windows.get(row.pk, []), devices.get(row.pk, 0)))
+        for row in rows
+    ]
+
+
+def ended_use(cluster: Cluster, instant: datetime, lookback_s: int) -> list[tuple[Sequence[int], bool, int]]:
+    """(path, funded, milli_s) that ended runs used inside the lookback, clipped to the second at both ends."""
+    start = datetime.fromtimestamp(int(instant.timestamp()) - lookback_s, UTC)
+    with connection.cursor() as cursor:
+        cursor.execute(USE_SQL, {"now": instant, "start": start, "cluster": cluster.pk})
+        return [(path, funded, amount) for path, funded, amount in cursor.fetchall()]
+
+
+def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict[str, Any]]:
+    """The tree of the organisation's day, in the form of `TreeVersion.nodes`."""
+    rows = queries.tree_on(cluster, timezone.localdate(instant, timezone.get_default_timezone()), also=also)
+    codes = {row.node.pk: row.node.code for row in rows}
+    return [
+        {
+            "id": row.node.code,
+            "parent": None if row.parent_id is None else codes[row.parent_id],
+            "shares": row.basis_points,
+            "whole": WHOLE_BASIS_POINTS,
+            "closed": row.node.is_closed,
+            "name": row.node.name,
+            "db_id": row.node.pk,
+        }
+        for row in rows
+    ]
+
+
+def digest_of(nodes: Sequence[dict[str, Any]]) -> str:
+    """Tells one tree from another."""
+    return hashlib.sha256(json.dumps(nodes, sort_keys=True).encode()).hexdigest()
