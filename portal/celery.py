@@ -19,6 +19,10 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
 
 TICK_S = 1
 """How often each cluster is asked whether its next pass is due; the policy's `pass_every_s` decides (10 s)."""
+ROLL_UP_S = 60
+"""How often the hourly cache of use is brought up to now."""
+CHECK_S = 3_600
+"""How often it is checked against the stored runs."""
 
 app = Celery("allotment")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -29,6 +33,12 @@ app.conf.beat_schedule = {
         "schedule": TICK_S,
         "options": {"expires": 2 * TICK_S},
     },
+    "roll-up-usage": {
+        "task": "scheduler.tasks.roll_up_usage",
+        "schedule": ROLL_UP_S,
+        "options": {"expires": ROLL_UP_S},
+    },
+    "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
 }
 
 

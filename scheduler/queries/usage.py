@@ -1,0 +1,152 @@
+"""Usage against entitlement over time: the books of a budget node on one cluster (semantics.md section 10).
+
+Read from the hourly cache. Amounts are thousandths of the unit times seconds. Hours are balanced one by one, then added
+up, so the books of a day or of four weeks balance as well, to the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from django.utils import timezone
+
+from budgets import queries as budget_queries
+from budgets.models import BudgetNode, Cluster
+from scheduler.models import UsageHour
+
+HOUR = timedelta(hours=1)
+
+
+class Step(StrEnum):
+    """How long a point of a series is. A day is the organisation's."""
+
+    HOUR = "hour"
+    DAY = "day"
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """entitled = within + not_delivered + not_asked + in_repair; borrowed and uncharged stand beside it.
+
+    Attributes:
+        within_milli_s: delivered, up to the entitlement.
+        not_delivered_milli_s: owed (there was demand, and healthy devices to meet it) and not given.
+        not_asked_milli_s: nobody asked.
+        in_repair_milli_s: its part of the devices that were not healthy.
+        borrowed_milli_s: delivered above the entitlement.
+        uncharged_milli_s: held by unallocated runs.
+        demand_milli_s: asked for by funded workloads.
+        owed_milli_s: the smaller of demand and what it was entitled to of the healthy devices.
+    """
+
+    entitled_milli_s: int = 0
+    within_milli_s: int = 0
+    not_delivered_milli_s: int = 0
+    not_asked_milli_s: int = 0
+    in_repair_milli_s: int = 0
+    borrowed_milli_s: int = 0
+    uncharged_milli_s: int = 0
+    demand_milli_s: int = 0
+    owed_milli_s: int = 0
+
+    @property
+    def charged_milli_s(self) -> int:
+        """All that was delivered and charged."""
+        return self.within_milli_s + self.borrowed_milli_s
+
+    @property
+    def delivery(self) -> float | None:
+        """How much of what was owed was given, 0 to 1; None where nothing was owed."""
+        return min(self.charged_milli_s, self.owed_milli_s) / self.owed_milli_s if self.owed_milli_s else None
+
+    def __add__(self, other: Books) -> Books:
+        """Both together."""
+        return Books(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Books)))
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The books from `start` to `end`; `hours` is how many of its hours are in the cache."""
+
+    start: datetime
+    end: datetime
+    hours: int
+    books: Books
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points that are known, in order of time, and their sum."""
+
+    step: Step
+    points: Sequence[Point]
+    total: Books
+
+
+def balance(*, charged: int, uncharged: int, demand: int, entitled: int, available: int) -> Books:
+    """The books of one hour. `available` is the entitlement to the devices that were healthy, at most `entitled`.
+
+    What is left of the entitlement when the delivered is taken off goes, in this order, to what was owed and not
+    given, to what was in repair, and to what nobody asked for. (What was lent by others while own devices were in
+    repair is not counted as lost.)
+    """
+    within = min(charged, entitled)
+    owed = min(available, demand)
+    not_delivered = max(0, owed - charged)
+    in_repair = min(entitled - available, entitled - within - not_delivered)
+    return Books(
+        entitled_milli_s=entitled,
+        within_milli_s=within,
+        not_delivered_milli_s=not_delivered,
+        not_asked_milli_s=entitled - within - not_delivered - in_repair,
+        in_repair_milli_s=in_repair,
+        borrowed_milli_s=charged - within,
+        uncharged_milli_s=uncharged,
+        demand_milli_s=demand,
+        owed_milli_s=owed,
+    )
+
+
+def series(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, step: Step | str = Step.HOUR) -> Series:
+    """The books of a node over the hours that begin in [start, end), by hour or by the organisation's days.
+
+    Hours that are not in the cache (before the cluster's history, or after the last roll-up) make no points.
+    One query.
+    """
+    step = Step(step)
+    hours = [
+        (row.hour, balance_of(row))
+        for row in UsageHour.objects.filter(node=node, cluster=cluster, hour__gte=start, hour__lt=end).order_by("hour")
+    ]
+    points: list[Point] = []
+    for hour, books in hours:
+        begin = hour if step is Step.HOUR else max(start, budget_queries.midnight(timezone.localdate(hour)))
+        if points and points[-1].start == begin:
+            last = points[-1]
+            points[-1] = Point(begin, hour + HOUR, last.hours + 1, last.books + books)
+        else:
+            points.append(Point(begin, hour + HOUR, 1, books))
+    return Series(step, points, sum((books for _, books in hours), Books()))
+
+
+def totals(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end: datetime) -> dict[int, Books]:
+    """The books of many nodes over the hours that begin in [start, end), by node id. One query."""
+    found = {node.pk: Books() for node in nodes}
+    rows = UsageHour.objects.filter(node__in=list(found), cluster=cluster, hour__gte=start, hour__lt=end)
+    for row in rows.iterator(chunk_size=5_000):
+        found[row.node_id] += balance_of(row)
+    return found
+
+
+def balance_of(row: UsageHour) -> Books:
+    """The books of one cached hour."""
+    return balance(
+        charged=row.charged_milli_s,
+        uncharged=row.uncharged_milli_s,
+        demand=row.demand_milli_s,
+        entitled=row.entitled_milli_s,
+        available=row.available_milli_s,
+    )
