@@ -1,0 +1,1 @@
+"""What programs talk to, under /api/v1/."""

@@ -1,0 +1,159 @@
+"""What a node's agent is told at its start: a JSON file, and over it the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from scheduler.executors.base import Malformed, read_object
+from scheduler.executors.minder import read_json
+
+SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
+RESERVED_UIDS = range(65_534, 65_536)
+"""nobody, whom a private PostgreSQL may run as, and the number that means "no change"."""
+
+
+class Refusal(Exception):
+    """Something is in the way that a person has to see to: one line, exit status 2."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """An agent's settings; each is a field of the file, and an option with dashes.
+
+    Attributes:
+        portal: the portal's address.
+        cluster, node: what the agent is to be.
+        gpus: how many devices it offers; on a CPU-only cluster, cores.
+        pretend: the GPUs are invented (demo, tests).
+        state: a folder of its own.
+        work: where workloads have their directories; agents of one machine may share it. Default STATE/work.
+        join_token_file: holds what lets it join; read only while the portal does not know it.
+        rack: its RDMA domain, if it is known.
+        memory_mib, cpu_milli: what it offers; 0 is unsaid.
+        heartbeat_s: between two heartbeats, a fifth more or less by chance.
+        wake_port: of the loopback address; 0 is any, -1 is none.
+        uids: where it is root, a workload runs as the first of these plus its owner's number.
+        processes_max: of one person's workloads on this machine, where it is root.
+        programs: a folder of Python programs that workloads find by name.
+        tie: stop all ranks when the agent is told to end, and when the process that started it has ended.
+        output_max_kib: kept of what a rank prints.
+    """
+
+    portal: str = ""
+    cluster: str = ""
+    node: str = ""
+    gpus: int = 0
+    pretend: bool = False
+    state: str = ""
+    work: str = ""
+    join_token_file: str = ""
+    rack: str = ""
+    memory_mib: int = 0
+    cpu_milli: int = 0
+    heartbeat_s: int = 10
+    wake_port: int = 0
+    uids: str = "40000-59999"
+    processes_max: int = 4_096
+    programs: str = ""
+    tie: bool = False
+    output_max_kib: int = 1_024
+
+    def check(self) -> None:
+        """Refuse what is missing or makes no sense.
+
+        Raises:
+            Refusal: names the field.
+        """
+        for name in ("portal", "cluster", "node", "state"):
+            if not getattr(self, name):
+                raise Refusal(f"{name}: is missing")
+        if not self.portal.startswith(("http://", "https://")):
+            raise Refusal(f"portal: {self.portal!r} is not an address such as https://allotment.example.org")
+        for name, least, most in (
+            ("gpus", 0, 4_096),
+            ("memory_mib", 0, 2**40),
+            ("cpu_milli", 0, 2**40),
+            ("heartbeat_s", 1, 3_600),
+            ("wake_port", -1, 65_535),
+            ("processes_max", 1, 2**20),
+            ("output_max_kib", 0, 2**20),
+        ):
+            if not least <= getattr(self, name) <= most:
+                raise Refusal(f"{name}: {getattr(self, name)} is not {least} to {most}")
+        first, last = self.uid_bounds
+        if not 1_000 <= first <= last < 2**32 - 1 or any(first <= uid <= last for uid in RESERVED_UIDS):
+            raise Refusal(f"uids: {self.uids!r} is not FIRST-LAST from 1000 on, without {RESERVED_UIDS.start}")
+
+    @property
+    def uid_bounds(self) -> tuple[int, int]:
+        """First and last user that workloads may run as."""
+        first, _, last = self.uids.partition("-")
+        return (int(first), int(last)) if first.isdecimal() and last.isdecimal() else (0, 0)
+
+
+def read_config(argv: Sequence[str] | None) -> Config:
+    """The settings on a command line and in the file that it names.
+
+    Raises:
+        Refusal: names the option or field.
+    """
+    kinds = {each.name: {"int": int, "str": str, "bool": bool}[str(each.type)] for each in fields(Config)}
+    parser = argparse.ArgumentParser(prog="agent", description="Run the workloads of one node.", exit_on_error=False)
+    parser.add_argument("--config", metavar="FILE", help="a JSON file with the options below as fields")
+    for name, kind in kinds.items():
+        option = f"--{name.replace('_', '-')}"
+        if kind is bool:
+            parser.add_argument(option, action="store_true", default=None)
+        else:
+            parser.add_argument(option, type=kind, metavar=name.rpartition("_")[2].upper())
+    try:
+        given, unknown = parser.parse_known_args(argv)
+    except argparse.ArgumentError as error:
+        raise Refusal(str(error)) from None
+    if unknown:
+        raise Refusal(f"unrecognized arguments: {' '.join(unknown)}")
+    said: dict[str, Any] = {name: value for name in kinds if (value := getattr(given, name)) is not None}
+    config = Config(**(_in_file(given.config, kinds) | said))
+    config.check()
+    return config
+
+
+def _in_file(path: str | None, kinds: dict[str, type]) -> dict[str, Any]:
+    """The settings in a file."""
+    if path is None:
+        return {}
+    try:
+        content = read_json(path)
+        if content is None:
+            raise Refusal(f"{path}: is missing, or no JSON")
+        return read_object(content, "", kinds, required=())
+    except Malformed as error:
+        raise Refusal(f"{path}: {error}") from None
+    except OSError as error:
+        raise Refusal(f"{path}: {error.strerror}") from None
+
+
+def copy_programs(source: Path, target: Path) -> None:
+    """Copy Python programs to where workloads, who are somebody else, can run them: `training.py` as `training`."""
+    target.mkdir(mode=0o755, exist_ok=True)
+    for path in sorted(source.glob("[a-z]*.py")):
+        _, _, rest = path.read_text(encoding="utf-8").partition("\n")
+        draft = target / f".{path.stem}"
+        draft.write_text(f"#!{interpreter()} -IS\n{rest}", encoding="utf-8")
+        draft.chmod(0o755)
+        draft.replace(target / path.stem.replace("_", "-"))
+
+
+def interpreter() -> str:
+    """A Python that everybody on this machine can run: ours, or the system's where ours lies in a closed folder."""
+    ours = os.path.realpath(sys.executable)
+    if os.geteuid() != 0 or all(each.stat().st_mode & 0o001 for each in (Path(ours), *Path(ours).parents)):
+        return ours
+    return shutil.which("python3", path=SYSTEM_PATH) or ours

@@ -1,0 +1,220 @@
+"""A rank on its node, by its folder: told to start and stop through its minder, read from what that wrote down.
+
+The folder is made once and holds the minder's lock, so starting twice is starting once; what is in it is all that an
+agent needs to find the rank again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from scheduler.executors import minder
+from scheduler.executors.base import Cause, RankFact, RankState
+from scheduler.executors.minder import boot_id, boottime_s, read_json, write_json
+
+START_PATIENCE_S = 5.0
+"""How long a minder may take to start its command before the agent goes on without waiting."""
+CHUNK_BYTES = 64 * 1024
+ENDED = (RankState.EXITED, RankState.FAILED)
+
+
+@dataclass
+class Rank:
+    """One rank of one run on this node.
+
+    Attributes:
+        folder: its own, the agent's alone.
+        run, index: its name.
+        workload: the workload's code.
+        grace_s: between SIGTERM and SIGKILL where nothing else is said.
+        reported: the last state that the portal is known to have taken.
+        sent_bytes: of its output.
+        refused_output: the portal takes no more of it.
+        told_by_s: when it has been told to be gone.
+        minded: becomes readable when its minder ends.
+    """
+
+    folder: Path
+    run: int
+    index: int
+    workload: str
+    grace_s: int
+    reported: RankState | None = None
+    sent_bytes: int = 0
+    refused_output: bool = False
+    told_by_s: float | None = None
+    minded: int | None = None
+
+    # --- making and finding -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def make(cls, folder: Path, spec: dict[str, Any]) -> Self:
+        """A new rank with this spec (minder.py), not yet started.
+
+        Raises:
+            FileExistsError: it has been made before.
+        """
+        folder.mkdir(mode=0o700)
+        write_json(str(folder / "spec.json"), spec)
+        return cls._of(folder, spec)
+
+    @classmethod
+    def find(cls, folder: Path) -> Self | None:
+        """The rank that an earlier agent made; None, and no folder, if it was killed before it had said what to run."""
+        spec = read_json(str(folder / "spec.json"))
+        if spec is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            return None
+        return cls._of(folder, spec)
+
+    @classmethod
+    def _of(cls, folder: Path, spec: dict[str, Any]) -> Self:
+        return cls(folder, spec["run"], spec["rank"], spec["workload"], spec["grace_s"])
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Run and index."""
+        return self.run, self.index
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What its minder wrote."""
+        return read_json(str(self.folder / "record.json")) or {}
+
+    def has_ended(self) -> bool:
+        """Whether nothing of it is left."""
+        return self.record.get("state") in ENDED
+
+    def is_minded(self) -> bool:
+        """Whether its minder lives."""
+        held = minder.lock(str(self.folder / "lock"))
+        if held is not None:
+            os.close(held)
+        return held is None
+
+    def fact(self) -> RankFact | None:
+        """What the portal should know; None before there is anything to say."""
+        record, now_s = self.record, boottime_s()
+        if record.get("state") not in list(RankState):
+            return None
+
+        def age_s(name: str) -> int | None:
+            """Whole seconds since then; of an earlier boot, at least since this one."""
+            if name not in record:
+                return None
+            return int(max(now_s - record[name], 0) if record["boot"] == boot_id() else now_s)
+
+        return RankFact(
+            run=self.run,
+            rank=self.index,
+            state=RankState(record["state"]),
+            pid=record.get("pid"),
+            began_age_s=age_s("began_s"),
+            exited_age_s=age_s("exited_s"),
+            exit_code=record.get("exit_code"),
+            cause=Cause(record.get("cause", Cause.ITSELF)),
+            message=record.get("message", "")[:300],
+        )
+
+    def output(self) -> bytes:
+        """The next piece of what it printed; not cut inside a character where more follows."""
+        try:
+            with (self.folder / "output").open("rb") as file:
+                file.seek(self.sent_bytes)
+                data = file.read(CHUNK_BYTES)
+        except FileNotFoundError:
+            return b""
+        if len(data) == CHUNK_BYTES:
+            for back in (1, 2, 3):
+                if data[-back] >= 0xC0:  # begins a character of two to four bytes
+                    return data[:-back]
+                if data[-back] < 0x80:
+                    break
+        return data
+
+    # --- doing --------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start its minder, in a session of its own; safe to do again."""
+        with (self.folder / "minder.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", minder.__file__, str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={"PATH": "/usr/bin:/bin", "ALLOTMENT_INSTANCE": os.environ.get("ALLOTMENT_INSTANCE", "")},
+                start_new_session=True,
+            )
+        assert process.stdout is not None
+        select.select([process.stdout], [], [], START_PATIENCE_S)  # until it has begun, or could not
+        process.stdout.close()
+        self.watch()
+
+    def watch(self) -> None:
+        """Have a descriptor that becomes readable when its minder ends."""
+        pid = self.record.get("minder")
+        if pid is not None and self.is_minded():
+            with contextlib.suppress(ProcessLookupError):
+                self.minded = os.pidfd_open(pid)
+
+    def unwatch(self) -> None:
+        """Let go of that descriptor."""
+        if self.minded is not None:
+            os.close(self.minded)
+            self.minded = None
+
+    def stop(self, by_s: float, why: Cause) -> None:
+        """Have it gone by then, SIGTERM now; told again, only an earlier end is news."""
+        if self.has_ended() or (self.told_by_s is not None and by_s >= self.told_by_s - 1):
+            return
+        self.told_by_s = by_s
+        write_json(str(self.folder / "stop.json"), {"boot": boot_id(), "by_s": by_s, "why": why})
+        pid = self.record.get("minder")
+        if pid is not None and self.is_minded():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGUSR1)
+
+    def look_after(self) -> None:
+        """Where its minder has gone without writing its end: start one if none ever was, else end what it left."""
+        if self.has_ended() or self.is_minded() or self.has_ended():  # it may have ended between the first two looks
+            return
+        record = self.record
+        if not record:
+            self.start()  # the agent was killed between making the folder and starting the minder
+        elif record["boot"] == boot_id():
+            self._kill_marked()
+            self.end(exit_code=-signal.SIGKILL, message="its minder was killed")
+        else:
+            self.end(message="the node was restarted")
+
+    def end(self, **what: Any) -> None:
+        """Write its end in place of a minder; by default its node took it along, and nobody saw its exit code."""
+        record = {"exit_code": None, "cause": Cause.NODE, **self.record, "state": RankState.EXITED}
+        write_json(str(self.folder / "record.json"), record | {"boot": boot_id(), "exited_s": boottime_s()} | what)
+
+    def _kill_marked(self) -> None:
+        """SIGKILL to what still bears this rank's variables."""
+        marks = {f"ALLOTMENT_RUN={self.run}".encode(), f"RANK={self.index}".encode()}
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit() or int(entry) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                variables = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
+                if marks <= set(variables):
+                    os.kill(int(entry), signal.SIGKILL)
+
+    def forget(self) -> None:
+        """Remove all that is known of it here."""
+        self.unwatch()
+        shutil.rmtree(self.folder, ignore_errors=True)
