@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import structlog
-from django.db import connection, transaction
+from django.db import connection
 from django.utils import timezone
 from prometheus_client import Counter, Histogram
 
@@ -17,7 +17,7 @@ from budgets.models import Cluster
 from scheduler import snapshots
 from scheduler.engine import Plan, decide
 from scheduler.models import Event, Pass
-from scheduler.services import deadlines, events, passes, policies, simulation
+from scheduler.services import deadlines, events, passes, policies, silence, simulation
 from scheduler.services.events import wake
 
 __all__ = ["PassResult", "look_at", "run_pass", "tick", "wake"]
@@ -101,7 +101,7 @@ def _pass(cluster_id: int, now: datetime | None) -> PassResult:
         PASS_SECONDS.labels(cluster.name, part).observe(seconds)
     if applied.dropped:
         DECISIONS_DROPPED.labels(cluster.name).inc(len(applied.dropped))
-    log.info(
+    (log.info if applied.has_changed else log.debug)(
         "pass",
         pass_id=applied.stored.pk,
         cluster=cluster.name,
@@ -136,9 +136,13 @@ def tick(now: datetime | None = None) -> int:
 
 
 def live_on(cluster: Cluster, now: datetime) -> bool:
-    """What time alone does to a cluster's rows: invented nodes carry on, time limits end. Whether anything changed."""
+    """What time alone does to a cluster's rows: invented nodes carry on, time limits end, silent nodes are lost.
+
+    Whether anything changed.
+    """
     is_simulated = cluster.executor == Cluster.Executor.SIMULATED
     changed = simulation.advance(cluster, now) if is_simulated else False
+    changed = silence.watch(cluster, now) or changed
     return deadlines.enforce(cluster, now) or changed
 
 
@@ -158,22 +162,20 @@ def _has_news(last: Pass) -> bool:
 
 
 def look_at(cluster_id: int, *, now: datetime | None = None, is_due: bool = False) -> int:
-    """Passes until nothing is left to see; the first in any case if one `is_due`. How many were made.
+    """Passes until nothing is left to do (semantics.md section 8); the first in any case if one `is_due`.
 
     Whoever finds another pass at work goes away: that one looks again, after it let go of the lock, for events that
-    it did not see.
+    it did not see. Returns how many passes were made.
     """
     made = 0
+    goes_on = is_due
     while made < PASSES_IN_A_ROW:
         last = Pass.objects.filter(cluster=cluster_id).order_by("-id").first()
-        if not (is_due and not made) and last is not None and not _has_news(last):
+        if not goes_on and last is not None and not _has_news(last):
             break
-        if run_pass(cluster_id, now=now) is None:
+        result = run_pass(cluster_id, now=now)
+        if result is None:
             break
         made += 1
+        goes_on = result.has_changed
     return made
-
-
-def in_transaction() -> bool:
-    """Whether the caller is inside a transaction, where no pass can run."""
-    return transaction.get_connection().in_atomic_block

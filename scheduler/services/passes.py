@@ -16,6 +16,7 @@ import structlog
 from django.db import connection
 from django.db.models import F, Max
 from django.db.models.functions import Coalesce
+from django.utils import timezone
 
 from budgets.models import BudgetNode
 from scheduler.engine import ENGINE_VERSION, Action, Decision, Plan
@@ -361,3 +362,25 @@ def note_apply_time(stored: Pass, apply_ms: int) -> None:
     """Write down how long carrying out took, after it was committed."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE scheduler_pass SET apply_ms = %s WHERE id = %s", [apply_ms, stored.pk])
+
+
+QUIET_FOR = timedelta(hours=1)
+"""Passes that changed nothing and told nobody anything new are kept this long."""
+
+FORGET_SQL = """
+DELETE FROM scheduler_pass p WHERE p.at < %(before)s
+AND EXISTS (SELECT 1 FROM scheduler_pass later WHERE later.cluster_id = p.cluster_id AND later.id > p.id)
+AND NOT EXISTS (SELECT 1 FROM scheduler_event e WHERE e.made_in_id = p.id)
+AND NOT EXISTS (SELECT 1 FROM scheduler_decision d WHERE d.made_in_id = p.id)
+AND NOT EXISTS (SELECT 1 FROM scheduler_run r WHERE r.started_in_id = p.id)
+AND NOT EXISTS (SELECT 1 FROM scheduler_claim c WHERE c.made_in_id = p.id)
+AND NOT EXISTS (SELECT 1 FROM scheduler_reservation v WHERE v.made_in_id = p.id)
+"""
+
+
+def forget_quiet(now: datetime | None = None) -> int:
+    """Drop old passes that nothing refers to; the last one of a cluster stays. How many were dropped."""
+    before = (now or timezone.now()) - QUIET_FOR
+    with connection.cursor() as cursor:
+        cursor.execute(FORGET_SQL, {"before": before})
+        return cursor.rowcount

@@ -85,7 +85,7 @@ def _fall_silent(node: Node, at: datetime) -> bool:
 def _give_up_stuck_exits(cluster: Cluster, policy: Policy, now: datetime) -> bool:
     """A run that has not left long after its grace: its nodes are unfit, and it is over."""
     latest = now - timedelta(seconds=policy.kill_wait_s)
-    stuck = list(Run.objects.filter(cluster=cluster, state=Run.State.LEAVING, leave_by__lt=latest).order_by("pk"))
+    stuck = list(Run.objects.filter(cluster=cluster, state=Run.State.LEAVING, leave_by__lte=latest).order_by("pk"))
     for run in stuck:
         with events.changing(cluster.pk):
             in_the_way = Node.objects.filter(ranks__run=run, ranks__state__in=facts.LIVE_STATES)

@@ -210,10 +210,13 @@ def node_value(row: SeenNode, seen: Seen) -> Node:
     health = UNFIT.get(values["health"], Health.HEALTHY)
     if health is Health.HEALTHY and (values["drains"] or values["retired"]):
         health = Health.DRAINING
-    since_s = values["healthy_since_s"]
-    usable_from_s = None
-    if health is Health.HEALTHY and since_s is not None and since_s + seen.policy.healthy_dwell_s > seen.now_s:
-        usable_from_s = since_s + seen.policy.healthy_dwell_s
+    # It is used again when it has been fit for the whole dwell, after trouble as after maintenance.
+    returns = [until_s for _, until_s in values["windows"] if until_s <= seen.now_s]
+    if values["healthy_since_s"] is not None:
+        returns.append(values["healthy_since_s"])
+    usable_from_s = max(returns) + seen.policy.healthy_dwell_s if returns and health is Health.HEALTHY else None
+    if usable_from_s is not None and usable_from_s <= seen.now_s:
+        usable_from_s = None
     return Node(
         name=row.name,
         capacity_milli=values["devices"] * WHOLE_DEVICE_MILLI,
