@@ -51,6 +51,14 @@ SECRET_KEY = SECRET_KEY or secrets.token_urlsafe(50)
 AGENT_TOKEN = secret("ALLOTMENT_AGENT_TOKEN")
 """What a node's agent shows to join; empty means that no agent can join."""
 
+ANY_COMMANDS = env.bool("ALLOTMENT_ANY_COMMANDS", default=False)
+"""Whether members may run commands of their own. Only where the nodes' agents are root, and so make every owner's
+workloads a Unix user of their own; elsewhere that takes an operator's right."""
+OPEN_PROGRAMS = sorted(
+    path.stem.replace("_", "-") for path in (BASE_DIR / "portal" / "demo" / "programs").glob("demo_*.py")
+)
+"""The demo's own programs, harmless with any arguments: every member may run them."""
+
 ALLOWED_HOSTS = [*env.list("ALLOTMENT_HOSTS", default=[]), _address.hostname]
 if IS_LOCAL:
     ALLOWED_HOSTS = [*ALLOWED_HOSTS, *LOOPBACK_HOSTS, "[::1]"]

@@ -20,6 +20,7 @@ if "ALLOTMENT_TEST_DIR" not in os.environ:
         ALLOTMENT_TEST_DIR=str(TEST_DIR),
         ALLOTMENT_DATA_DIR=str(TEST_DIR),
         ALLOTMENT_AGENT_TOKEN_FILE=str(Place.open(TEST_DIR).secret_path("agent_token")),
+        ALLOTMENT_ANY_COMMANDS="true",
         SECRET_KEY_FILE=str(Place.open(TEST_DIR).secret_path("secret_key")),
         DJANGO_ALLOW_ASYNC_UNSAFE="true",  # Playwright's synchronous calls run inside an event loop of their own
     )

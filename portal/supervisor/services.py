@@ -11,7 +11,7 @@ from pathlib import Path
 
 from portal.supervisor.databases import Addresses
 from portal.supervisor.installation import PYTHON, ROOT
-from portal.supervisor.place import Place
+from portal.supervisor.place import Place, is_root, servers_account, write_privately
 from portal.supervisor.processes import Service
 
 DEFAULT_PORT = 8000
@@ -69,6 +69,7 @@ def portal_environment(place: Place, addresses: Addresses, port: int) -> dict[st
     for name, file in (("SECRET_KEY", "secret_key"), ("ALLOTMENT_AGENT_TOKEN", "agent_token")):
         if name not in os.environ:
             drawn[f"{name}_FILE"] = str(place.secret_path(file))
+    drawn["ALLOTMENT_ANY_COMMANDS"] = str(is_root()).lower()  # as root, agents keep owners apart
     return {
         **drawn,
         **os.environ,
@@ -119,11 +120,26 @@ def beat(here: Installation) -> Service:
 
 
 def agents(here: Installation) -> list[Service]:
-    """One agent per file in the agents' folder; they start other people's commands, so they get a bare environment."""
+    """One agent per file in the agents' folder; they start other people's commands, so they get a bare environment.
+
+    What they start ends with the keeper, however that ends.
+    """
+    nodes_dir = here.place.servers_dir(servers_account()) / "nodes"  # workloads, who are somebody else, can reach it
+    shared = (
+        *("--portal", here.url),
+        *("--join-token-file", str(join_token_path(here.place))),
+        *("--work", str(nodes_dir / "work")),
+        *("--programs", str(ROOT / "portal" / "demo" / "programs")),
+        "--tie",
+    )
+
+    def own_folder(path: Path) -> tuple[str, str]:
+        return "--state", str(nodes_dir / path.stem)
+
     return [
         Service(
             name=f"agent-{path.stem}",
-            argv=(str(PYTHON), "-m", "scheduler.executors.agent", "--config", str(path)),
+            argv=(str(PYTHON), "-m", "scheduler.executors.agent", "--config", str(path), *shared, *own_folder(path)),
             environment=bare_environment(here.place),
             log_path=here.place.log_path(f"agent-{path.stem}"),
             directory=str(ROOT),
@@ -133,6 +149,16 @@ def agents(here: Installation) -> list[Service]:
         )
         for path in sorted(here.agents_dir.glob("*.json"))
     ]
+
+
+def join_token_path(place: Place) -> Path:
+    """The file with the join token that the portal was told."""
+    if said := os.environ.get("ALLOTMENT_AGENT_TOKEN_FILE"):
+        return Path(said)
+    path = place.secret_path("agent_token")
+    if said := os.environ.get("ALLOTMENT_AGENT_TOKEN"):
+        write_privately(path, said)
+    return path
 
 
 def _portal_service(here: Installation, name: str, *module_and_arguments: str, ready: bool = False) -> Service:

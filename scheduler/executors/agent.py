@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from scheduler.executors import minder
-from scheduler.executors.agent_config import Config, Refusal, copy_programs, read_config
+from scheduler.executors.agent_config import SYSTEM_PATH, Config, Refusal, copy_programs, read_config
 from scheduler.executors.base import CODE, Cause, DesiredRank, Malformed, RankState, Sync
 from scheduler.executors.minder import boot_id, boottime_s, write_json
 from scheduler.executors.ranks import Rank
@@ -436,9 +436,9 @@ class Agent:
     def environment_for(self, want: DesiredRank, directory: Path) -> dict[str, str]:
         """A clean environment: the owner's variables, and over them what tells a rank its part in the gang."""
         programs = [str(self.state / "programs")] if self.config.programs else []
+        path = want.environment.get("PATH", SYSTEM_PATH)
         devices = ",".join(str(index) for index in want.devices)
         own = {
-            "PATH": ":".join([*programs, "/usr/local/bin", "/usr/bin", "/bin"]),
             "HOME": str(directory),
             "TMPDIR": str(directory),
             "LANG": "C.UTF-8",
@@ -461,7 +461,7 @@ class Agent:
             "ALLOTMENT_GRACE_S": str(want.grace_s),
             "ALLOTMENT_PROGRESS_S": str(want.progress_s),
         }
-        return own | want.environment | gang
+        return own | want.environment | gang | {"PATH": ":".join([*programs, path])}
 
 
 def reap() -> None:

@@ -84,7 +84,8 @@ def end(*, run: Run, at: datetime, code: str, exit_code: int | None = None) -> b
         if row.state == Run.State.ENDED:
             return False
         ended_at = max(at, row.started_at)
-        row.end_reason = code if code == Code.STUCK_EXIT else (row.end_reason or code)
+        was_told = row.stop_asked_at is not None and row.stop_asked_at <= ended_at
+        row.end_reason = code if code == Code.STUCK_EXIT or not was_told else (row.end_reason or code)
         row.state, row.ended_at, row.exit_code = Run.State.ENDED, ended_at, exit_code
         row.save(update_fields=["end_reason", "state", "ended_at", "exit_code"])
         Holding.objects.filter(run=row, released_at=None).update(released_at=ended_at)
@@ -119,10 +120,10 @@ def _settle_workload(run: Run, at: datetime) -> None:
 
 def ran_s(run: Run) -> int:
     """How long a run really ran until it was told to stop, or ended: the progress that it can have saved."""
-    until = run.stop_asked_at or run.ended_at
-    if run.running_at is None or until is None:
+    untils = [instant for instant in (run.stop_asked_at, run.ended_at) if instant is not None]
+    if run.running_at is None or not untils:
         return 0
-    return max(0, int((until - run.running_at).total_seconds()))
+    return max(0, int((min(untils) - run.running_at).total_seconds()))
 
 
 def release_followers(workload: Workload, at: datetime) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import Count
 from django.utils import timezone
@@ -146,6 +147,7 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
         asked.check(request)
     if first.owner is not None and not may(first.owner, "workload.submit", first.leaf):
         raise NotAllowed("workload.submit", f"you are no member of {first.leaf.code}")
+    _check_may_run(first)
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(first.cluster.pk):
         known = _submitted_before(requests)
@@ -167,6 +169,16 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
         if reason is None and not waits:
             events.wake(first.cluster.pk)
     return rows
+
+
+def _check_may_run(request: Asked) -> None:
+    """Running other people's commands is the danger of this product: where nothing keeps them apart, few may."""
+    is_open = settings.ANY_COMMANDS or request.command[0] in settings.OPEN_PROGRAMS
+    if request.owner is None or is_open or request.cluster.executor != Cluster.Executor.AGENT:
+        return
+    if not may(request.owner, "workload.run_any_command", request.cluster):
+        programs = ", ".join(settings.OPEN_PROGRAMS)
+        raise InputError("command", f"on these nodes only an operator may run that; everybody may run {programs}")
 
 
 def _submitted_before(requests: Sequence[Asked]) -> list[Workload]:
