@@ -25,7 +25,9 @@ def as_policy(version: PolicyVersion) -> Policy:
 
 
 def _policy(knobs: Mapping[str, Any]) -> Policy:
-    values = {name: Fraction(value) if name == "swap_margin" else value for name, value in knobs.items()}
+    values: dict[str, Any] = dict(knobs)
+    if "swap_margin" in values:
+        values["swap_margin"] = Fraction(values["swap_margin"])
     return Policy(**values)
 
 

@@ -90,11 +90,9 @@ def _open_then(past: Pass, since: datetime) -> Q:
 
 
 def _workloads(past: Pass) -> list[SeenWorkload]:
-    rows = {
-        row.pk: row
-        for row in Workload.objects.filter(_open_then(past, past.at)).exclude(state="refused").select_related("node")
-    }
+    rows = {row.pk: row for row in Workload.objects.filter(_open_then(past, past.at)).exclude(state="refused")}
     last = _last(past, "workload_id", "workload", rows)
+    pins: dict[int | None, str] = dict(Node.objects.filter(cluster=past.cluster_id).values_list("pk", "name"))
     found = [
         SeenWorkload(
             pk,
@@ -104,7 +102,7 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
             rows[pk].min_runtime_s,
             values["submitted_s"],
             values["priority"],
-            rows[pk].node.name if rows[pk].node else None,
+            pins.get(rows[pk].node_id),
             values["state"] == "held",
         )
         for pk, values in last.items()
@@ -163,8 +161,8 @@ def _nodes(past: Pass) -> list[SeenNode]:
         )
     )
     untouched = events.seen_nodes(pk for pk in rows if pk not in last and pk not in later)
-    values = {**untouched, **last}
-    return [SeenNode(pk, row.name, values[pk]) for pk, row in rows.items() if pk in values]
+    found = [(pk, row.name, last.get(pk) or untouched.get(pk)) for pk, row in rows.items()]
+    return [SeenNode(pk, name, values) for pk, name, values in found if values is not None]
 
 
 def _standing(plans: Any, past: Pass, kind: Kind, key: str) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -243,6 +243,6 @@ def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict
     ]
 
 
-def digest_of(nodes: Sequence[dict[str, Any]]) -> str:
+def digest_of(nodes: Sequence[Mapping[str, Any]]) -> str:
     """Tells one tree from another."""
     return hashlib.sha256(json.dumps(nodes, sort_keys=True).encode()).hexdigest()

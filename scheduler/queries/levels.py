@@ -1,0 +1,191 @@
+"""The numbers that make the order, level by level of the budget tree, as the cluster's last pass had them.
+
+Amounts are thousandths of the unit, device time thousandths times seconds; ratios are exact fractions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from django.db.models import Count, Sum
+
+from budgets.models import BudgetNode, Cluster
+from scheduler.models import WHOLE_DEVICE_MILLI, Device, Pass, Workload
+from scheduler.services import policies
+
+WHOLE_BASIS_POINTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One budget node among its siblings.
+
+    Attributes:
+        code, name, colour: how people know it; `node_id` is its key.
+        depth: 0 at the root.
+        parent: its parent's code.
+        has_children: whether it is more than a leaf.
+        shares: basis points of its parent.
+        entitlement: of the whole cluster.
+        entitled_milli_s: what that comes to in one lookback, on all devices of the cluster.
+        used_milli_s, committed_milli_s: charged in the lookback, and promised to contracts still to come.
+        uncharged_milli_s: used by unallocated runs in the lookback.
+        turn: its place among its siblings that have funded workloads waiting, from 1; None without any.
+        waiting, waiting_milli: funded workloads that wait below it, and what they ask for.
+        unassigned: basis points that it has not given to its children.
+        closed: takes nothing new.
+    """
+
+    code: str
+    name: str
+    colour: int
+    node_id: int
+    depth: int
+    parent: str | None
+    has_children: bool
+    shares: int
+    entitlement: Fraction
+    entitled_milli_s: Fraction
+    used_milli_s: int
+    committed_milli_s: int
+    uncharged_milli_s: int
+    waiting: int
+    waiting_milli: int
+    unassigned: int
+    closed: bool
+    turn: int | None = None
+
+    @property
+    def served(self) -> Fraction | None:
+        """(used + committed) / entitled; None for a node that is entitled to nothing."""
+        if not self.entitled_milli_s:
+            return None
+        return (self.used_milli_s + self.committed_milli_s) / self.entitled_milli_s
+
+    @property
+    def served_key(self) -> tuple[bool, Fraction, str]:
+        """Sorts siblings as the engine does: those without shares last."""
+        if not self.shares:
+            return True, Fraction(0), self.code
+        return False, Fraction(self.used_milli_s + self.committed_milli_s, self.shares), self.code
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The tree of one pass. `rows` are parents before children, siblings by turn, then the rest; `of` is by code."""
+
+    rows: Sequence[Level]
+    of: Mapping[str, Level]
+    by_id: Mapping[int, Level]
+
+    def path(self, code: str) -> list[Level]:
+        """From the root down to this node."""
+        found: list[Level] = []
+        at: str | None = code
+        while at is not None and at in self.of:
+            found.append(self.of[at])
+            at = self.of[at].parent
+        return found[::-1]
+
+    def children(self, code: str | None) -> list[Level]:
+        """Siblings in the order in which they are served, those without demand after them."""
+        return [row for row in self.rows if row.parent == code]
+
+
+def latest_pass(cluster: Cluster) -> Pass | None:
+    """The cluster's last pass, with its tree and policy."""
+    return Pass.objects.filter(cluster=cluster).select_related("tree", "policy").order_by("-id").first()
+
+
+def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
+    """The tree with the figures of a pass, and what waits below each node now. Empty without a pass."""
+    if last is None:
+        return Levels((), {}, {})
+    capacity_milli = Device.objects.filter(node__cluster=cluster, node__retired_at=None).count() * WHOLE_DEVICE_MILLI
+    lookback_s = policies.as_policy(last.policy).lookback_s
+    colours = dict(BudgetNode.objects.values_list("pk", "colour"))
+    nodes = last.tree.nodes
+    waiting = _waiting_below(cluster, nodes)
+    given: dict[str | None, int] = {}
+    for row in nodes:
+        given[row["parent"]] = given.get(row["parent"], 0) + row["shares"]
+    depths: dict[str | None, int] = {None: -1}
+    found: dict[str, Level] = {}
+    for row in nodes:
+        depths[row["id"]] = depths[row["parent"]] + 1
+        found[row["id"]] = _level(row, last, depths[row["id"]], given, waiting, colours, capacity_milli * lookback_s)
+    rows = _in_order(found)
+    return Levels(rows, {row.code: row for row in rows}, {row.node_id: row for row in rows})
+
+
+def _level(
+    row: Mapping[str, Any],
+    last: Pass,
+    depth: int,
+    given: Mapping[str | None, int],
+    waiting: Mapping[str, tuple[int, int]],
+    colours: Mapping[int, int],
+    whole_milli_s: int,
+) -> Level:
+    figures = last.figures.get(row["id"], {})
+    entitlement = Fraction(*figures.get("entitlement", (0, 1)))
+    count, milli = waiting.get(row["id"], (0, 0))
+    return Level(
+        code=row["id"],
+        name=row["name"],
+        colour=colours.get(row["db_id"], 0),
+        node_id=row["db_id"],
+        depth=depth,
+        parent=row["parent"],
+        has_children=row["id"] in given,
+        shares=row["shares"],
+        entitlement=entitlement,
+        entitled_milli_s=entitlement * whole_milli_s,
+        used_milli_s=figures.get("used_milli_s", 0),
+        committed_milli_s=figures.get("committed_milli_s", 0),
+        uncharged_milli_s=figures.get("uncharged_milli_s", 0),
+        waiting=count,
+        waiting_milli=milli,
+        unassigned=WHOLE_BASIS_POINTS - given[row["id"]] if row["id"] in given else 0,
+        closed=row["closed"],
+    )
+
+
+def _waiting_below(cluster: Cluster, nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+    """Funded workloads that wait, and what they ask for, by code of every node above them."""
+    codes = {row["db_id"]: row["id"] for row in nodes}
+    parents = {row["id"]: row["parent"] for row in nodes}
+    found: dict[str, tuple[int, int]] = {}
+    rows = Workload.objects.filter(cluster=cluster, state="queued", min_runtime_s__gt=0).order_by()
+    for leaf_id, count, milli in rows.values_list("leaf").annotate(count=Count("pk"), milli=Sum("size_milli")):
+        at = codes.get(leaf_id)
+        while at is not None:
+            before = found.get(at, (0, 0))
+            found[at] = (before[0] + count, before[1] + milli)
+            at = parents[at]
+    return found
+
+
+def _in_order(found: Mapping[str, Level]) -> list[Level]:
+    """Parents before children; siblings by turn, those for whom nothing waits after them."""
+    children: dict[str | None, list[Level]] = {}
+    for row in found.values():
+        children.setdefault(row.parent, []).append(row)
+    rows: list[Level] = []
+
+    def visit(parent: str | None) -> None:
+        siblings = sorted(children.get(parent, []), key=lambda each: each.served_key)
+        asking = [each for each in siblings if each.waiting]
+        for number, each in enumerate(asking, start=1):
+            rows.append(replace(each, turn=number))
+            visit(each.code)
+        for each in siblings:
+            if not each.waiting:
+                rows.append(each)
+                visit(each.code)
+
+    visit(None)
+    return rows
