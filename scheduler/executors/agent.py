@@ -43,7 +43,7 @@ from scheduler.executors.ranks import Rank
 
 PORTAL_TIMEOUT_S = 15
 ANSWER_MAX_BYTES = 8 * 1024 * 1024
-LONGEST_DELAY_S = 30.0
+LONGEST_DELAY_S = 10.0
 JITTER = 0.2
 STOP_GRACE_S = 20
 """What tied ranks get at most when the agent is told to end."""
@@ -199,9 +199,7 @@ class Agent:
     def delay_s(self) -> float:
         """Until the next heartbeat: never all agents at once, and less often while it is of no use."""
         beat_s = self.config.heartbeat_s
-        plain_s = (
-            min(beat_s * 2**self.failures, max(LONGEST_DELAY_S, beat_s)) if self.failures < 10 else LONGEST_DELAY_S
-        )
+        plain_s = min(beat_s * 2 ** min(self.failures, 10), max(LONGEST_DELAY_S, beat_s))
         return plain_s * random.uniform(1 - JITTER, 1 + JITTER)
 
     def sleep(self, delay_s: float) -> None:

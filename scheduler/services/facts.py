@@ -7,6 +7,7 @@ instants, and an age is bounded by what the database knows: no clock but the por
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
@@ -25,6 +26,8 @@ from scheduler.services import agents, events, policies, runs
 log = structlog.get_logger(__name__)
 
 LIVE_STATES = (Rank.State.WANTED, Rank.State.RUNNING)
+TOLD_TO_STOP = (-signal.SIGTERM, -signal.SIGKILL, 128 + signal.SIGTERM)
+"""Exit codes of ranks that were told to stop."""
 OLDEST_AGE_S = 100 * 365 * 86_400
 
 
@@ -210,9 +213,9 @@ def settle(run_id: int, now: datetime) -> None:
 
 
 def _first_trouble(ranks: Sequence[Rank]) -> Rank | None:
-    """The rank that first ended other than well; of those that were told to stop, the first too."""
+    """The rank that first ended other than well; in one second, before those that it took along."""
     bad = [rank for rank in ranks if rank.state not in LIVE_STATES and rank.exit_code != 0]
-    return min(bad, key=lambda rank: (rank.exited_at, rank.index), default=None)
+    return min(bad, key=lambda rank: (rank.exited_at, rank.exit_code in TOLD_TO_STOP, rank.index), default=None)
 
 
 def _say_why(run_id: int, trouble: Rank | None) -> None:

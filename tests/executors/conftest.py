@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from django.conf import settings
@@ -207,6 +210,59 @@ class Site:
         for run_id in Run.objects.values_list("pk", flat=True):
             for pid in marked(run_id):
                 os.kill(pid, signal.SIGKILL)
+
+
+class Gate:
+    """A way to the portal that can be shut."""
+
+    def __init__(self, url: str) -> None:
+        """Forward connections on a port of our own to that address."""
+        self._to = (urlsplit(url).hostname, urlsplit(url).port)
+        self._open = True
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def shut(self) -> None:
+        """From now on nobody comes through."""
+        self._open = False
+
+    def reopen(self) -> None:
+        """Let them through again."""
+        self._open = True
+
+    def close(self) -> None:
+        """For good."""
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                near, _address = self._listener.accept()
+            except OSError:
+                return
+            if not self._open:
+                near.close()
+                continue
+            far = socket.create_connection(self._to)
+            for source, target in ((near, far), (far, near)):
+                threading.Thread(target=self._copy, args=(source, target), daemon=True).start()
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65_536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+
+@pytest.fixture
+def gate(site: Site) -> Iterator[Gate]:
+    """A way to the site's portal that can be shut."""
+    gate = Gate(site.url)
+    yield gate
+    gate.close()
 
 
 def is_minder_of(pid: int, folder: Path) -> bool:
