@@ -19,7 +19,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from budgets.models import BudgetNode
-from scheduler.engine import ENGINE_VERSION, Action, Decision, Plan
+from scheduler.engine import ENGINE_VERSION, Action, Decision, LevelFigures, Plan
 from scheduler.models import Claim, Holding, Node, Pass, Rank, Reservation, Run, Workload
 from scheduler.models import Decision as DecisionRow
 from scheduler.services import agents, current, events
@@ -117,19 +117,21 @@ def _store(loaded: Loaded, plan: Plan, timings: Mapping[str, int]) -> Pass:
         tree=loaded.tree_version,
         engine_version=ENGINE_VERSION,
         order=list(plan.order[:ORDER_KEPT]),
-        figures={
-            name: {
-                "used_milli_s": each.used_milli_s,
-                "committed_milli_s": each.committed_milli_s,
-                "uncharged_milli_s": each.uncharged_milli_s,
-                "shares": each.shares,
-                "entitlement": list(each.entitlement),
-            }
-            for name, each in plan.figures.items()
-        },
+        figures={name: figures_as_json(each) for name, each in plan.figures.items()},
         load_ms=timings.get("load_ms", 0),
         decide_ms=timings.get("decide_ms", 0),
     )
+
+
+def figures_as_json(figures: LevelFigures) -> dict[str, Any]:
+    """As `Pass.figures` holds them."""
+    return {
+        "used_milli_s": figures.used_milli_s,
+        "committed_milli_s": figures.committed_milli_s,
+        "uncharged_milli_s": figures.uncharged_milli_s,
+        "shares": figures.shares,
+        "entitlement": list(figures.entitlement),
+    }
 
 
 # --- what still holds -------------------------------------------------------------------------------------------------
