@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
@@ -9,6 +11,14 @@ from django.db import connection
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person
 
 State = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where a change was decided before it was stored here, as in an import: when, and by whom if that is known."""
+
+    at: datetime
+    person: Person | None = None
 
 
 def record(
@@ -20,17 +30,22 @@ def record(
     after: State | None,
     reason: str,
     cluster: Cluster | None = None,
+    recorded: Recorded | None = None,
 ) -> LedgerEntry:
     """Append one entry, in the transaction of the change that it is about.
 
     `before` and `after` hold the values that changed (ids, whole numbers, ISO dates). The node's code and name are
-    copied; people stand in it by id only. `by` is None for the system itself.
+    copied; people stand in it by id only. `by` is None for the system itself. An imported change is dated as it was
+    `recorded`, and reads "the system, for" whoever decided it.
     """
     if not connection.in_atomic_block:
         raise RuntimeError("an entry is written in the transaction of its change")
+    known = {"at": recorded.at} if recorded else {}
     return LedgerEntry.objects.create(
+        **known,
         verb=verb,
         person_id=by.pk if by else None,
+        on_behalf_of_id=recorded.person.pk if recorded and recorded.person else None,
         node_id=node.pk,
         node_code=node.code,
         node_name=node.name,

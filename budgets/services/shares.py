@@ -28,6 +28,7 @@ def set_shares(
     reason: str = "",
     valid_until: date | None = None,
     version: int | None = None,
+    recorded: ledger.Recorded | None = None,
 ) -> list[Share]:
     """Give children of `parent` these shares (basis points) on the days [valid_from, valid_until).
 
@@ -36,7 +37,8 @@ def set_shares(
     parent's row is locked meanwhile, so that two changes at once can't both fit.
 
     A person (`by`) can't change days that are over, and can't raise a child in which they have a role: that is
-    for the level above (governance.md). The system (None) may do both, to import a history.
+    for the level above (governance.md). The system (None) may do both, to import a history; `recorded` then says when
+    and by whom it was decided.
 
     Returns:
         the children's shares on that cluster, all dates.
@@ -63,7 +65,7 @@ def set_shares(
         for child in changed:
             _end_elsewhere(row, child, cluster, Spell(valid_from, valid_until, 0))
             _store(row, child, cluster, after[child.pk])
-            _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why)
+            _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why, recorded if by is None else None)
         if changed:
             BudgetNode.objects.filter(pk=row.pk).update(version=F("version") + 1)
             checks.announce([cluster.pk])
@@ -165,7 +167,13 @@ def _store(parent: BudgetNode, child: BudgetNode, cluster: Cluster, spells: list
 
 
 def _entry(
-    child: BudgetNode, cluster: Cluster, by: Person | None, before: list[Spell], after: list[Spell], reason: str
+    child: BudgetNode,
+    cluster: Cluster,
+    by: Person | None,
+    before: list[Spell],
+    after: list[Spell],
+    reason: str,
+    recorded: ledger.Recorded | None = None,
 ) -> None:
     ledger.record(
         verb="share.changed",
@@ -175,6 +183,7 @@ def _entry(
         before={"shares": _plain(before)},
         after={"shares": _plain(after)},
         reason=reason,
+        recorded=recorded,
     )
 
 

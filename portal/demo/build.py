@@ -1,0 +1,68 @@
+"""Makes the demo in an empty database: the laboratory, its past, its hourly figures and its log-ins."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+
+from django.db import transaction
+
+from budgets.models import BudgetNode
+from portal.demo import organisation, past
+from portal.demo.organisation import Laboratory
+from scheduler.services import history, policies, usage
+
+HERE_KNOBS = {"min_runtime_min_s": 60, "grace_s": 20, "pass_every_s": 5}
+"""On this machine's cluster things happen within minutes, so that they can be watched."""
+LEAD_TIME = timedelta(days=7)
+"""The laboratory was founded so long before its first workload."""
+
+Say = Callable[[str], None]
+
+
+def is_there() -> bool:
+    """Whether there is an organisation: then nothing is made."""
+    return BudgetNode.objects.exists()
+
+
+def build(*, seed: int, weeks: int, say: Say, now: datetime | None = None) -> Laboratory:
+    """Make everything, or, where something fails, nothing."""
+    chance = Random(seed)
+    end = (now or datetime.now(UTC)).replace(microsecond=0)
+    start = end - timedelta(weeks=weeks)
+    with transaction.atomic():
+        lab = organisation.found(chance, start - LEAD_TIME)
+        policies.change(cluster=lab.clusters["here"], knobs=HERE_KNOBS, reason="so that the demo can be watched")
+        plans = past.plans(lab, chance, start, end)
+        say(f"living through {weeks} weeks of {' and '.join(plan.hall.cluster for plan in plans)}")
+        with ProcessPoolExecutor(len(plans), mp_context=get_context("fork")) as pool:
+            outcomes = list(pool.map(past.live_through, plans))
+        for plan, outcome in zip(plans, outcomes, strict=True):
+            cluster = lab.clusters[plan.hall.cluster]
+            history.add_nodes(cluster, past.nodes(plan, start))
+            added = history.add(cluster, past.workloads(lab, plan, outcome, chance))
+            usage.rebuild(cluster, start, end, now=end)
+            say(f"{cluster.name}: {added.workloads:,} workloads, {added.runs:,} runs")
+    return lab
+
+
+def draw_log_ins(lab: Laboratory, path: Path) -> None:
+    """Give those who can sign in a password each, and write them down for this account's eyes only."""
+    lines = []
+    for person, title in lab.log_ins:
+        password = secrets.token_urlsafe(9)
+        person.set_password(password)
+        if title.startswith("administrator"):
+            person.is_staff = person.is_superuser = True  # Django's own screens; they give no right here
+        person.save()
+        lines.append(f"{person.username:<12} {password}  {title}\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.writelines(lines)
