@@ -13,7 +13,7 @@ import selectors
 import socket
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self, get_type_hints
 from urllib.parse import urlsplit
@@ -273,14 +273,11 @@ def _fields_of(
     cls: Any, value: Any, where: str, *, negative: tuple[str, ...] = (), unread: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The keyword arguments for a dataclass from JSON; whole numbers are 0 or more except those in `negative`."""
-    hints = get_type_hints(cls)
-    names = [each.name for each in fields(cls)]
-    optional = {each.name for each in fields(cls) if not _is_required(each)}
+    hints = {name: kind for name, kind in get_type_hints(cls).items() if name not in unread}
+    required = [each.name for each in fields(cls) if each.name in hints and _is_required(each)]
     left = {name: value[name] for name in unread if isinstance(value, dict) and name in value}
     rest = {name: each for name, each in value.items() if name not in unread} if isinstance(value, dict) else value
-    read = read_object(
-        rest, where, {name: hints[name] for name in names if name not in unread}, set(names) - optional - set(unread)
-    )
+    read = read_object(rest, where, hints, required)
     for name, each in read.items():
         if type(each) is int and each < 0 and name not in negative:
             raise Malformed(f"{where}.{name}" if where else name, f"{each} is negative")
@@ -288,8 +285,6 @@ def _fields_of(
 
 
 def _is_required(each: Any) -> bool:
-    from dataclasses import MISSING
-
     return each.default is MISSING and each.default_factory is MISSING
 
 
