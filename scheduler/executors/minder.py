@@ -128,7 +128,7 @@ def start_command(spec: dict, output: int) -> tuple[int, str]:
             os.dup2(writing, 3, inheritable=False)
             os.closerange(4, os.sysconf("SC_OPEN_MAX"))
             writing = 3
-            os.execvpe(spec["command"][0], spec["command"], spec["environment"])
+            execute(spec["command"], spec["environment"])
         except BaseException as error:  # whatever it was, the parent must hear of it, and nothing here goes on
             os.write(writing, f"{step}: {getattr(error, 'strerror', None) or error}".encode()[:280])
         finally:
@@ -139,6 +139,27 @@ def start_command(spec: dict, output: int) -> tuple[int, str]:
     if problem:
         os.waitpid(pid, 0)
     return pid, problem
+
+
+def execute(command: list[str], environment: dict[str, str]) -> None:
+    """Become the command, looked for in its own PATH; returns never.
+
+    `os.execvpe` would import more of the standard library first, which may lie where only our user can read.
+
+    Raises:
+        OSError: what the last place said; that there is none only where no other did.
+    """
+    name = command[0]
+    places = [""] if "/" in name else [place or "." for place in environment["PATH"].split(":")]
+    problem: OSError = FileNotFoundError(2, "No such file or directory")
+    for place in places:
+        try:
+            os.execve(os.path.join(place, name), command, environment)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except PermissionError as error:
+            problem = error
+    raise problem
 
 
 def limit(spec: dict) -> None:

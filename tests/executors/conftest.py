@@ -166,6 +166,7 @@ class Site:
 
         def there() -> bool:
             workload.refresh_from_db()
+            assert workload.state in states or workload.state not in Workload.ENDED_STATES
             return workload.state in states
 
         try:
