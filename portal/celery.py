@@ -21,12 +21,15 @@ TICK_S = 1
 """How often each cluster is asked whether its next pass is due; the policy's `pass_every_s` decides (10 s)."""
 ROLL_UP_S = 60
 """How often the hourly cache of use is brought up to now."""
+FEED_S = 15
+"""How often the demo's people submit something; nothing happens where the organisation is not the demo's."""
 CHECK_S = 3_600
 """How often it is checked against the stored runs."""
 
 app = Celery("allotment")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.autodiscover_tasks(["portal.demo"])
 app.conf.beat_schedule = {
     "tick": {
         "task": "scheduler.tasks.tick",
@@ -38,6 +41,7 @@ app.conf.beat_schedule = {
         "schedule": ROLL_UP_S,
         "options": {"expires": ROLL_UP_S},
     },
+    "feed-demo": {"task": "portal.demo.tasks.feed", "schedule": FEED_S, "options": {"expires": FEED_S}},
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
 }
 

@@ -15,6 +15,7 @@ from django.db import transaction
 
 from budgets.models import BudgetNode
 from portal.demo import organisation, past
+from portal.demo.feed import FOUNDED
 from portal.demo.organisation import Laboratory
 from scheduler.services import history, policies, usage
 
@@ -37,7 +38,7 @@ def build(*, seed: int, weeks: int, say: Say, now: datetime | None = None) -> La
     end = (now or datetime.now(UTC)).replace(microsecond=0)
     start = end - timedelta(weeks=weeks)
     with transaction.atomic():
-        lab = organisation.found(chance, start - LEAD_TIME)
+        lab = organisation.found(chance, start - LEAD_TIME, f"{FOUNDED}{seed}")
         policies.change(cluster=lab.clusters["here"], knobs=HERE_KNOBS, reason="so that the demo can be watched")
         plans = past.plans(lab, chance, start, end)
         say(f"living through {weeks} weeks of {' and '.join(plan.hall.cluster for plan in plans)}")

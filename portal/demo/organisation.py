@@ -106,12 +106,12 @@ class Laboratory:
         return sorted(self.members)
 
 
-def found(chance: Random, founded_at: datetime) -> Laboratory:
-    """Make the laboratory as it would be, had it been founded then. The caller's transaction."""
+def found(chance: Random, founded_at: datetime, reason: str) -> Laboratory:
+    """Make the laboratory as it would be, had it been founded then, for that reason. The caller's transaction."""
     lab = Laboratory()
     first_day = timezone.localdate(founded_at)
     _make_clusters(lab)
-    lab.nodes["LAB"] = tree.create_root(code="LAB", name="Aurora Laboratory", at=founded_at)
+    lab.nodes["LAB"] = tree.create_root(code="LAB", name="Aurora Laboratory", at=founded_at, reason=reason)
     for parent, kind, code, name, colour in TREE:
         _add(lab, parent, kind, code, name, colour, founded_at)
     names = list(NAMES)
@@ -190,7 +190,7 @@ def _share(lab: Laboratory, first_day: date, at: datetime) -> None:
             parent: dict(zip(children, evenly(10_000, len(children)), strict=True))
             for parent, children in (("A1", ("A1a", "A1b", "A1c")), ("B2", ("B2a", "B2b")))
         }
-        for parent, given in (parents | even).items():
+        for parent, given in {**parents, **even}.items():
             _set(lab, cluster, parent, given, first_day, Recorded(at), "as founded")
     for change in CHANGES:
         day = today - timedelta(days=change.days_ago)

@@ -24,8 +24,8 @@ from scheduler.simulator.records import JobRecord, Outcome, RunRecord
 from scheduler.simulator.scenario import Happening, Job
 
 MILLI = 1_000
-PASS_EVERY_S = 60
-"""Of the simulated past: submissions and ends are looked at as they happen, the clock alone once a minute."""
+PASS_EVERY_S = 300
+"""Of the simulated past: submissions and ends are looked at as they happen, the clock alone every five minutes."""
 OVERSUBSCRIBED = 2
 """Demand, as a multiple of the cluster."""
 SMALLEST = 4

@@ -27,15 +27,15 @@ class Kind:
 
 KINDS: Mapping[str, Sequence[Kind]] = {
     "north": (
-        Kind("pretrain", 36, (16, 16, 32), (4 * HOUR_S, 8 * HOUR_S), (24 * HOUR_S, 96 * HOUR_S)),
-        Kind("finetune", 32, (8, 8, 16), (2 * HOUR_S, 4 * HOUR_S, 8 * HOUR_S), (6 * HOUR_S, 36 * HOUR_S)),
-        Kind("train", 18, (2, 4, 8), (1 * HOUR_S, 2 * HOUR_S, 4 * HOUR_S), (4 * HOUR_S, 30 * HOUR_S)),
+        Kind("pretrain", 36, (16, 16, 32), (6 * HOUR_S, 8 * HOUR_S), (24 * HOUR_S, 96 * HOUR_S)),
+        Kind("finetune", 32, (8, 8, 16), (4 * HOUR_S, 6 * HOUR_S, 8 * HOUR_S), (6 * HOUR_S, 36 * HOUR_S)),
+        Kind("train", 18, (2, 4, 8), (2 * HOUR_S, 4 * HOUR_S), (4 * HOUR_S, 30 * HOUR_S)),
         Kind("sweep", 12, (2, 4), (0,), (3 * HOUR_S, 16 * HOUR_S)),
         Kind("debug", 1, (1, 2, 4), (5 * MINUTE_S, 10 * MINUTE_S, 15 * MINUTE_S), (3 * MINUTE_S, 40 * MINUTE_S), False),
     ),
     "south": (
-        Kind("simulate", 45, (16, 32), (2 * HOUR_S, 4 * HOUR_S), (6 * HOUR_S, 36 * HOUR_S)),
-        Kind("prepare", 30, (8, 16), (1 * HOUR_S, 2 * HOUR_S), (3 * HOUR_S, 18 * HOUR_S)),
+        Kind("simulate", 45, (16, 32), (4 * HOUR_S, 6 * HOUR_S), (6 * HOUR_S, 36 * HOUR_S)),
+        Kind("prepare", 30, (8, 16), (2 * HOUR_S, 4 * HOUR_S), (3 * HOUR_S, 18 * HOUR_S)),
         Kind("render", 24, (4, 8), (0,), (3 * HOUR_S, 16 * HOUR_S)),
         Kind("debug", 1, (1, 4), (5 * MINUTE_S, 15 * MINUTE_S), (3 * MINUTE_S, 40 * MINUTE_S), False),
     ),

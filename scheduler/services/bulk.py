@@ -19,7 +19,7 @@ def store(rows: Sequence[Row]) -> list[Row]:
         return []
     meta = rows[0]._meta
     fields = meta.concrete_fields
-    names = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    names = ", ".join(connection.ops.quote_name(field.column or field.name) for field in fields)
     columns = [(field.attname, _change(field)) for field in fields]
     with connection.cursor() as cursor:
         cursor.execute(
