@@ -1,4 +1,7 @@
-"""`manage.py simulate FILE`: run a scenario, and print what happened and why. Needs no database."""
+"""`manage.py simulate FILE`: run a scenario, and print what happened and why. Needs no database.
+
+With --trace it runs a trace on a plain number of GPUs instead (`trace_mode`).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from scheduler.management import trace_mode
 from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text
 from scheduler.management.tables import print_result
 from scheduler.simulator import (
@@ -27,13 +31,17 @@ class Command(CommandOnFiles):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The command line."""
-        parser.add_argument("file", metavar="FILE", help='a scenario; "-" reads standard input')
+        parser.add_argument("file", metavar="FILE", nargs="?", help='a scenario; "-" reads standard input')
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--order-at", metavar="INSTANT", help="print the order of the queue at an instant instead")
         parser.add_argument("--until", metavar="INSTANT", help="end then, whatever the file says")
+        trace_mode.add_options(parser)
 
     def handle(self, **options: Any) -> None:
         """Run it."""
+        if trace_mode.is_asked_for(options):
+            trace_mode.run(options, self.stdout.write)
+            return
         name = options["file"]
         try:
             scenario = parse(read_text(name))
