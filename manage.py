@@ -3,7 +3,11 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
+
+ON_FILES = ("simulate", "import_trace")
+"""Commands that work on files alone: they run without setting Django up, which would take longer than most of them."""
 
 
 def main() -> int:
@@ -16,7 +20,10 @@ def main() -> int:
         print(f"{Path(sys.argv[0]).name}: run './run --setup-only' first, then use .venv/bin/python", file=sys.stderr)
         return 2
     try:
-        execute_from_command_line(sys.argv)
+        if sys.argv[1:2] and sys.argv[1] in ON_FILES:
+            import_module(f"scheduler.management.commands.{sys.argv[1]}").Command().run_from_argv(sys.argv)
+        else:
+            execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         print(f"{Path(sys.argv[0]).name}: {error}", file=sys.stderr)
         return 2

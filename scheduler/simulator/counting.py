@@ -6,6 +6,7 @@ scheduler looks at what waits. Every order ends in the order of submission, then
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
@@ -216,8 +217,8 @@ def _without_preemption(jobs: Sequence[CountedJob], capacity_milli: int, waiting
 class _Preempting:
     """Shortest remaining time first.
 
-    `_running` is in order of (end, turn), which at any instant is that of (time left, turn). What waits stands in heaps by
-    size, in order of (time left, turn): time stands still for it.
+    `_running` is in order of (end, turn), which at any instant is that of (time left, turn). What waits stands in heaps
+    by size, in order of (time left, turn): time stands still for it.
     """
 
     def __init__(self, jobs: Sequence[CountedJob], capacity_milli: int) -> None:
@@ -257,10 +258,12 @@ class _Preempting:
 
     def _refill(self, now_s: int) -> None:
         """Merge what runs with what waits, by time left; keep or start what fits, preempt the rest of what runs."""
+        heads = sorted((heap[0], size_milli) for size_milli, heap in self._waiting.items() if heap)
         free_milli = self._capacity_milli
         chosen: list[tuple[int, int]] = []
         for end_s, turn in self._running:
-            free_milli = self._start_before(now_s, (end_s - now_s, turn), free_milli, chosen)
+            if heads and heads[0][0] < (end_s - now_s, turn):
+                free_milli = self._start_before((end_s - now_s, turn), now_s, heads, free_milli, chosen)
             size_milli = self._jobs[turn].size_milli
             if size_milli <= free_milli:
                 free_milli -= size_milli
@@ -268,23 +271,30 @@ class _Preempting:
             else:
                 self._preemptions[turn] += 1
                 heappush(self._waiting[size_milli], (end_s - now_s, turn))
-        self._start_before(now_s, None, free_milli, chosen)
+        self._start_before(None, now_s, heads, free_milli, chosen)
         self._running = chosen
 
     def _start_before(
-        self, now_s: int, limit: tuple[int, int] | None, free_milli: int, chosen: list[tuple[int, int]]
+        self,
+        limit: tuple[int, int] | None,
+        now_s: int,
+        heads: list[tuple[tuple[int, int], int]],
+        free_milli: int,
+        chosen: list[tuple[int, int]],
     ) -> int:
-        """Start what fits and comes before `limit` (time left, turn); what is free then."""
-        while free_milli:
-            heads = [(heap[0], heap) for size_milli, heap in self._waiting.items() if heap and size_milli <= free_milli]
-            if not heads:
-                break
-            head, heap = min(heads)
-            if limit is not None and head > limit:
-                break
+        """Start what fits and comes before `limit` (time left, turn); what is free then.
+
+        `heads` are the firsts of the heaps, in order, without those of sizes that do not fit any more.
+        """
+        while heads and (limit is None or heads[0][0] < limit):
+            (left_s, turn), size_milli = heads.pop(0)
+            if size_milli > free_milli:
+                continue
+            heap = self._waiting[size_milli]
             heappop(heap)
-            left_s, turn = head
-            free_milli -= self._jobs[turn].size_milli
+            if heap:
+                insort(heads, (heap[0], size_milli))
+            free_milli -= size_milli
             self._first_s.setdefault(turn, now_s)
             chosen.append((now_s + left_s, turn))
         return free_milli
