@@ -1,0 +1,221 @@
+"""How numbers, instants and durations are written for people: one place for pages, charts and copied text.
+
+Numbers keep a no-break space before their unit (a narrow one before %), thousands have commas, minus is U+2212, and every
+instant names its zone. Amounts come in whole thousandths of the cluster's unit, shares in basis points.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
+
+from django.utils import timezone
+
+NBSP = "\u00a0"
+NARROW_NBSP = "\u202f"
+MINUS = "\u2212"
+NOT_APPLICABLE = "–"
+
+MILLI = 1_000
+MILLI_S_PER_HOUR = MILLI * 3_600
+SECONDS_PER_DAY = 86_400
+EXACT_SECONDS_BELOW_S = 600
+"""Durations shorter than this keep their seconds beside the minutes."""
+
+UNITS = {"gpu": ("GPU", "GPUs", "GPU-hours"), "core": ("core", "cores", "core-hours")}
+"""Singular, plural and hours of each kind of unit, by `Cluster.unit`."""
+
+Exact = int | Fraction
+"""Numbers that formatting rounds once, half up, and not before."""
+
+
+def half_up(value: Exact, decimals: int) -> str:
+    """`value` with `decimals` digits and thousands commas, rounded half away from zero; never "-0"."""
+    scaled = abs(Fraction(value)) * 10**decimals
+    units = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    whole, part = divmod(units, 10**decimals)
+    sign = MINUS if value < 0 and units else ""
+    return f"{sign}{whole:,}" + (f".{part:0{decimals}d}" if decimals else "")
+
+
+def count(value: Exact) -> str:
+    """A whole number: 60,211."""
+    return half_up(value, 0)
+
+
+def units(milli: int) -> str:
+    """What a workload asks for or holds: 32, or 0.25 of one device."""
+    whole, part = divmod(milli, MILLI)
+    return f"{whole:,}" if not part else f"{whole:,}.{part:03d}".rstrip("0")
+
+
+def entitled_units(amount: Exact) -> str:
+    """An entitlement in units of the cluster, one decimal: 358.4."""
+    return half_up(amount, 1)
+
+
+def unit_word(unit: str, milli: int | None = None) -> str:
+    """ "GPU" or "GPUs": the plural unless `milli` is exactly one or a fraction of one device."""
+    one, many, _ = UNITS[unit]
+    return one if milli is not None and 0 < milli <= MILLI else many
+
+
+def hours_word(unit: str) -> str:
+    """ "GPU-hours" or "core-hours"."""
+    return UNITS[unit][2]
+
+
+def amount(milli: int, unit: str) -> str:
+    """An amount with its unit: 32 GPUs."""
+    return f"{units(milli)}{NBSP}{unit_word(unit, milli)}"
+
+
+def unit_hours(milli_s: Exact) -> str:
+    """Device time in hours, whole, for columns: 60,211."""
+    return half_up(Fraction(milli_s) / MILLI_S_PER_HOUR, 0)
+
+
+def unit_hours_alone(milli_s: Exact, unit: str) -> str:
+    """Device time in a sentence: one decimal below 1,000 (207.3 GPU-hours), whole from there on."""
+    hours = Fraction(milli_s) / MILLI_S_PER_HOUR
+    decimals = 0 if abs(hours) >= 1_000 or hours == 0 else 1
+    return f"{half_up(hours, decimals)}{NBSP}{hours_word(unit)}"
+
+
+def share(basis_points: int) -> str:
+    """A share without its sign: 35.00."""
+    return half_up(Fraction(basis_points, 100), 2)
+
+
+def share_percent(basis_points: int) -> str:
+    """A share: 35.00 %."""
+    return f"{share(basis_points)}{NARROW_NBSP}%"
+
+
+def entitlement(fraction: Exact) -> str:
+    """An entitlement as a share of the cluster, without its sign: 17.50."""
+    return half_up(Fraction(fraction) * 100, 2)
+
+
+def measured(fraction: Exact | None) -> str:
+    """A measured share, one decimal, without its sign: 93.2; a dash where it does not apply."""
+    return NOT_APPLICABLE if fraction is None else half_up(Fraction(fraction) * 100, 1)
+
+
+def measured_percent(fraction: Exact | None) -> str:
+    """A measured share: 93.2 %."""
+    return NOT_APPLICABLE if fraction is None else f"{measured(fraction)}{NARROW_NBSP}%"
+
+
+def change(basis_points: int) -> str:
+    """A difference of shares: +5.00, −3.00, and 0 without a sign."""
+    if basis_points == 0:
+        return "0"
+    return ("+" if basis_points > 0 else "") + share(basis_points)
+
+
+def duration(seconds: int) -> str:
+    """The two largest units: 4 h 22 min, 15 min, 41 s; seconds stand beside minutes only below 10 min."""
+    seconds = max(0, int(seconds))
+    minutes, rest_s = divmod(seconds, 60)
+    hours, rest_min = divmod(minutes, 60)
+    days, rest_h = divmod(hours, 24)
+    if days:
+        parts = [(days, "d"), (rest_h, "h")]
+    elif hours:
+        parts = [(hours, "h"), (rest_min, "min")]
+    elif minutes:
+        parts = [(minutes, "min"), (rest_s if seconds < EXACT_SECONDS_BELOW_S else 0, "s")]
+    else:
+        return f"{seconds}{NBSP}s"
+    return NBSP.join(f"{value}{NBSP}{unit}" for value, unit in parts if value)
+
+
+def local(at: datetime) -> datetime:
+    """The instant on the organisation's clock."""
+    return timezone.localtime(at)
+
+
+def clock(at: datetime) -> str:
+    """The time of day without its zone, for tables whose head names it: 14:20."""
+    return f"{local(at):%H:%M}"
+
+
+def clock_exact(at: datetime) -> str:
+    """The time of day to the second, for events: 12:58:41."""
+    return f"{local(at):%H:%M:%S}"
+
+
+def zone(at: datetime | None = None) -> str:
+    """The name of the organisation's zone at an instant: CEST."""
+    return f"{local(at or datetime.now(UTC)):%Z}"
+
+
+def time_of_day(at: datetime) -> str:
+    """14:20 CEST."""
+    return f"{clock(at)}{NBSP}{zone(at)}"
+
+
+def day(value: date, *, today: date | None = None) -> str:
+    """Thu 2 Jul 2026; without the year where it is this one and `today` is given."""
+    year = "" if today is not None and today.year == value.year else f"{NBSP}{value.year}"
+    return f"{value:%a}{NBSP}{value.day}{NBSP}{value:%b}{year}"
+
+
+def short_day(value: date) -> str:
+    """25 Jun."""
+    return f"{value.day}{NBSP}{value:%b}"
+
+
+def instant(at: datetime) -> str:
+    """Thu 2 Jul 2026, 13:42 CEST."""
+    return f"{day(local(at).date())}, {time_of_day(at)}"
+
+
+def near_instant(at: datetime, now: datetime) -> str:
+    """Only the time where the day is that of `now`, else with its day: 14:20 CEST; Fri 3 Jul, 09:00 CEST."""
+    on, today = local(at).date(), local(now).date()
+    return time_of_day(at) if on == today else f"{day(on, today=today)}, {time_of_day(at)}"
+
+
+def period(start: datetime, end: datetime) -> str:
+    """The half-open period in days: 25 Jun to 2 Jul."""
+    return f"{short_day(local(start).date())} to {short_day(local(end).date())}"
+
+
+def whole_days(days: int) -> timedelta:
+    """A window of so many days of 86,400 s."""
+    return timedelta(seconds=days * SECONDS_PER_DAY)
+
+
+def ordinal(place: int) -> str:
+    """1st, 2nd, 3rd, 4th, 11th."""
+    suffix = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place:,}{suffix}"
+
+
+SMALL_NUMBERS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
+
+
+def spelt(number: int) -> str:
+    """A count at the head of a sentence: "eleven"; digits from thirteen on."""
+    return SMALL_NUMBERS[number] if number < len(SMALL_NUMBERS) else count(number)
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """ "1 workload", "14 workloads"."""
+    return f"{count(number)}{NBSP}{one if number == 1 else many or one + 's'}"

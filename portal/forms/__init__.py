@@ -1,0 +1,1 @@
+"""What people type, checked field by field before a service is asked."""

@@ -1,0 +1,127 @@
+"""What all pages share: whole page or htmx part, what a URL may say, and forms that are sent once."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, date, datetime
+from typing import Any
+
+from django.contrib.auth.mixins import LoginRequiredMixin
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.generic import View
+
+from budgets.authority import may
+from budgets.models import Cluster
+
+MAX_SPENT_ACTIONS = 40
+"""How many one-use action ids a session remembers."""
+
+
+class Page(LoginRequiredMixin, View):
+    """A page for people who are signed in."""
+
+    def allow(self, action: str, thing: Any = None) -> None:
+        """Go on only if the person may; what one may not see is not there.
+
+        Raises:
+            Http404: they may not.
+        """
+        if not may(self.request.user, action, thing):
+            raise Http404
+
+
+def render_page(
+    request: HttpRequest, name: str, context: dict[str, Any], *, part: str = "", status: int = 200
+) -> HttpResponse:
+    """The page templates/NAME/page.html, or to htmx its `part`; both live at one address, so caches keep them apart."""
+    htmx = request.htmx  # type: ignore[attr-defined]
+    is_part = bool(part) and bool(htmx) and not htmx.history_restore_request
+    template = f"{name}/{part}.html" if is_part else f"{name}/page.html"
+    response = render(request, template, {"now": datetime.now(UTC), **context}, status=status)
+    patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
+    return response
+
+
+def clusters() -> list[Cluster]:
+    """All clusters in the order of pages."""
+    return list(Cluster.objects.order_by("position", "name"))
+
+
+def cluster_named(name: str | None, among: list[Cluster]) -> Cluster:
+    """The cluster of that name, or without a name the first.
+
+    Raises:
+        Http404: there is none.
+    """
+    for cluster in among:
+        if name in (None, "", cluster.name):
+            return cluster
+    raise Http404(f"There is no cluster {name!r}." if name else "There is no cluster yet.")
+
+
+def choice(request: HttpRequest, field: str, allowed: dict[str, Any], default: str) -> str:
+    """One of the named choices of a URL's parameter.
+
+    Raises:
+        BadRequest: something else.
+    """
+    value = request.GET.get(field, default)
+    if value not in allowed:
+        raise BadRequest(f"{field}: {value!r} is none of {', '.join(allowed)}")
+    return value
+
+
+def whole_number(request: HttpRequest, field: str, default: int, *, at_least: int = 1, at_most: int = 100_000) -> int:
+    """A whole number of a URL's parameter.
+
+    Raises:
+        BadRequest: not a whole number within the bounds.
+    """
+    text = request.GET.get(field, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and at_least <= int(text) <= at_most):
+        raise BadRequest(f"{field}: {text!r} is not a whole number from {at_least} to {at_most:,}")
+    return int(text)
+
+
+def day_named(request: HttpRequest, field: str, default: date) -> date:
+    """A date of a URL's parameter, written 2026-07-02.
+
+    Raises:
+        BadRequest: not a date.
+    """
+    text = request.GET.get(field, "")
+    if not text:
+        return default
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise BadRequest(f"{field}: {text!r} is not a date such as 2026-07-02") from None
+
+
+def safe_next(request: HttpRequest, default: str) -> str:
+    """Where the form says to go on, if that is an address of ours."""
+    address = request.POST.get("next", "")
+    here = {request.get_host()}
+    return address if url_has_allowed_host_and_scheme(address, here, request.is_secure()) else default
+
+
+def new_action() -> str:
+    """A one-use id for a form."""
+    return uuid.uuid4().hex
+
+
+def spent_on(request: HttpRequest, action: str) -> str | None:
+    """Where the form with this id led when it was sent before; None if it was not."""
+    return request.session.get("spent_actions", {}).get(action)
+
+
+def spend(request: HttpRequest, action: str, led_to: str) -> None:
+    """Remember that the form with this id was carried out."""
+    spent = {**request.session.get("spent_actions", {}), action: led_to}
+    request.session["spent_actions"] = dict(list(spent.items())[-MAX_SPENT_ACTIONS:])

@@ -1,0 +1,222 @@
+"""Filters and tags of the templates: numbers and times as portal/formats.py writes them, chips, bars and the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Any
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from budgets import authority, queries
+from budgets.models import BudgetNode, Cluster, Person, Role, RoleGrant
+from portal import formats
+from scheduler.models import Workload
+
+register = template.Library()
+
+for name in (
+    "change",
+    "clock",
+    "clock_exact",
+    "count",
+    "duration",
+    "entitled_units",
+    "entitlement",
+    "instant",
+    "measured",
+    "measured_percent",
+    "ordinal",
+    "share",
+    "share_percent",
+    "short_day",
+    "spelt",
+    "time_of_day",
+    "unit_hours",
+    "units",
+    "zone",
+):
+    register.filter(name, getattr(formats, name))
+
+FULL_BAR_PERCENT = 125
+"""Where every bar in a cell ends; its tick stands at 100."""
+
+
+@register.filter
+def day(value: date) -> str:
+    """Thu 2 Jul 2026."""
+    return formats.day(value)
+
+
+@register.filter
+def amount(milli: int, cluster: Cluster) -> str:
+    """32 GPUs."""
+    return formats.amount(milli, cluster.unit)
+
+
+@register.filter
+def unit_hours_alone(milli_s: int, cluster: Cluster) -> str:
+    """207.3 GPU-hours."""
+    return formats.unit_hours_alone(milli_s, cluster.unit)
+
+
+@register.filter
+def unit_word(cluster: Cluster) -> str:
+    """GPUs."""
+    return formats.unit_word(cluster.unit)
+
+
+@register.filter
+def hours_word(cluster: Cluster) -> str:
+    """GPU-hours."""
+    return formats.hours_word(cluster.unit)
+
+
+@register.filter
+def near(at: datetime, now: datetime) -> str:
+    """The time of an instant, with its day unless that is today."""
+    return formats.near_instant(at, now)
+
+
+@register.filter
+def since(at: datetime, now: datetime) -> str:
+    """How long ago an instant was."""
+    return formats.duration(int((now - at).total_seconds()))
+
+
+@register.simple_tag
+def team(node: BudgetNode, extra: str = "") -> SafeString:
+    """A node's chip with its code inside its colour, its name beside it; `extra` is the class of the name."""
+    return format_html(
+        '<span class="team"><b class="{}">{}</b> <span class="{}">{}</span></span>',
+        f"k{node.colour}" if node.colour else "",
+        node.code,
+        extra,
+        node.name,
+    )
+
+
+@register.simple_tag
+def chip(node: BudgetNode) -> SafeString:
+    """A node's chip alone."""
+    return format_html(
+        '<span class="team" title="{}"><b class="{}">{}</b></span>',
+        node.name,
+        f"k{node.colour}" if node.colour else "",
+        node.code,
+    )
+
+
+@register.simple_tag
+def bar(fraction: Fraction | None) -> SafeString:
+    """A bar in a cell with its number beside it: 1 is the tick; a dash where the fraction does not apply."""
+    if fraction is None:
+        return format_html('<span class="muted">{}</span>', formats.NOT_APPLICABLE)
+    value = min(float(fraction * 100), 10 * FULL_BAR_PERCENT)
+    return format_html(
+        '<div class="barcell"><span class="bar" style="--v:{}" aria-hidden="true"></span><span>{}</span></div>',
+        f"{value:.1f}",
+        formats.measured_percent(fraction),
+    )
+
+
+SPARK_WIDTH, SPARK_HEIGHT, SPARK_EDGE = 88.0, 24.0, 2.0
+SPARK_TOP_RATIO = 1.5
+"""The ratio at the upper edge of a sparkline; what is higher is drawn there."""
+
+
+@register.simple_tag
+def spark(ratios: Sequence[Fraction | None], words: str) -> SafeString:
+    """One ink line of delivered over entitled, a dotted 100 %, a dot at the end; nothing where nothing is known."""
+    known = [(index, min(float(ratio), SPARK_TOP_RATIO)) for index, ratio in enumerate(ratios) if ratio is not None]
+    if len(known) < 2:
+        return format_html('<span class="muted">{}</span>', formats.NOT_APPLICABLE)
+    step = (SPARK_WIDTH - SPARK_EDGE) / (len(ratios) - 1)
+
+    def y(ratio: float) -> float:
+        return SPARK_HEIGHT - SPARK_EDGE - ratio / SPARK_TOP_RATIO * (SPARK_HEIGHT - 2 * SPARK_EDGE)
+
+    points = " ".join(f"{SPARK_EDGE + index * step:.1f},{y(ratio):.1f}" for index, ratio in known)
+    last_x, last_y = SPARK_EDGE + known[-1][0] * step, y(known[-1][1])
+    return format_html(
+        '<svg class="spark" width="92" height="24" viewBox="0 0 92 24" role="img" aria-label="{}">'
+        '<line class="ref" x1="0" x2="90" y1="{}" y2="{}"/><polyline points="{}"/><circle cx="{}" cy="{}" r="2.2"/></svg>',
+        f"{words}: from {known[0][1] * 100:.0f} to {known[-1][1] * 100:.0f}",
+        f"{y(1):.1f}",
+        f"{y(1):.1f}",
+        points,
+        f"{last_x:.1f}",
+        f"{last_y:.1f}",
+    )
+
+
+STATE_TAGS = {
+    "queued": ("wait", "Waiting"),
+    "held": ("wait", "Held"),
+    "starting": ("run", "Starting"),
+    "running": ("run", "Running"),
+    "leaving": ("stop", "Leaving"),
+    "unreachable": ("wait", "Unreachable"),
+    "finished": ("", "Finished"),
+    "failed": ("stop", "Failed"),
+    "preempted": ("stop", "Preempted"),
+    "lost": ("stop", "Lost"),
+    "cancelled": ("", "Cancelled"),
+    "refused": ("stop", "Refused"),
+}
+"""Class and word of a workload's state."""
+
+
+@register.simple_tag
+def state_tag(state: str, extra: str = "") -> SafeString:
+    """A workload's state: a word with a shape."""
+    kind, word = STATE_TAGS[state]
+    return format_html('<span class="tag {}">{}{}</span>', kind, word, f" {extra}" if extra else "")
+
+
+@register.simple_tag(takes_context=True)
+def query(context: dict[str, Any], **changed: Any) -> str:
+    """The page's own address with these parameters changed; None or "" leaves one out."""
+    parameters = context["request"].GET.copy()
+    for key, value in changed.items():
+        parameters.pop(key, None)
+        if value not in (None, ""):
+            parameters[key] = str(value)
+    encoded = parameters.urlencode()
+    return f"?{encoded}" if encoded else "?"
+
+
+ROLE_WORDS = {
+    Role.MANAGER: "Manager of",
+    Role.MEMBER: "Member of",
+    Role.REVIEWER: "Reviewer of",
+    Role.OPERATOR: "Operator at",
+    Role.ADMINISTRATOR: "Administrator at",
+}
+SHOWN_ROLES = 3
+
+
+def roles_in_words(person: Person) -> list[str]:
+    """What a person is today, as they would say it, at most SHOWN_ROLES."""
+    grants = RoleGrant.objects.filter(person=person).filter(authority.in_force(queries.today())).select_related("node")
+    grants = grants.order_by("node__path", "role")
+    return [f"{ROLE_WORDS[Role(grant.role)]} {grant.node.code} {grant.node.name}" for grant in grants[:SHOWN_ROLES]]
+
+
+@register.inclusion_tag("shell/_navigation.html", takes_context=True)
+def shell_navigation(context: dict[str, Any]) -> dict[str, Any]:
+    """The navigation, with how many wait and who is signed in. Two queries."""
+    request = context["request"]
+    theme = request.COOKIES.get("theme")
+    return {
+        "here": context.get("here", ""),
+        "person": request.user,
+        "roles": roles_in_words(request.user),
+        "waiting": Workload.objects.filter(state=Workload.State.QUEUED).count(),
+        "theme": theme if theme in ("light", "dark") else "",
+        "path": request.get_full_path(),
+        "csrf_token": context.get("csrf_token"),
+    }

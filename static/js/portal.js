@@ -1,0 +1,67 @@
+/* What pages do beyond links and forms. Everything here is an addition: each page works without it. */
+"use strict";
+
+(() => {
+  const CLOSED_AFTER_ERROR = "The portal did not answer. What you see is as it was; it is asked again by itself.";
+
+  /* Copy as text: the link leads to the text itself; with a script it goes to the clipboard at once. */
+  const copy = async link => {
+    const answer = await fetch(link.href, { headers: { Accept: "text/plain" } });
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    await navigator.clipboard.writeText(await answer.text());
+    link.textContent = "Copied";
+  };
+  document.addEventListener("click", event => {
+    const link = event.target.closest("a[data-copy]");
+    if (!link || event.ctrlKey || event.metaKey || !navigator.clipboard) return;
+    event.preventDefault();
+    copy(link).catch(() => { window.location.href = link.href; });
+  });
+
+  /* Selects marked so submit their form when they change; without a script there is the button. */
+  document.addEventListener("change", event => {
+    if (event.target.matches("select[data-submits]")) event.target.form.requestSubmit();
+  });
+
+  /* A form is sent once: a second click on its button does nothing while the first is under way. */
+  document.addEventListener("submit", event => {
+    if (event.target.method !== "post" || event.defaultPrevented) return;
+    if (event.target.dataset.sent === "yes") { event.preventDefault(); return; }
+    event.target.dataset.sent = "yes";
+  });
+  window.addEventListener("pageshow", () => {
+    document.querySelectorAll("form[data-sent]").forEach(form => delete form.dataset.sent);
+  });
+
+  /* A part that refreshes itself waits while somebody reads, selects or types in it, so that nothing moves under them. */
+  const isBeingUsed = part => {
+    const selection = window.getSelection();
+    return part.contains(document.activeElement)
+      || (selection && !selection.isCollapsed && part.contains(selection.anchorNode));
+  };
+  document.addEventListener("htmx:beforeRequest", event => {
+    const part = event.detail.elt;
+    if (part.matches("[data-refreshes]") && (document.hidden || isBeingUsed(part))) event.preventDefault();
+  });
+
+  /* What grew or shrank above the row one is reading must not push it: keep that row where it was. */
+  let anchor = null;
+  document.addEventListener("htmx:beforeSwap", event => {
+    const rows = [...event.detail.target.querySelectorAll("[data-row]")];
+    const row = rows.find(each => each.getBoundingClientRect().top >= 0);
+    anchor = row && window.scrollY > 0 ? { row: row.dataset.row, top: row.getBoundingClientRect().top } : null;
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    if (!anchor) return;
+    const row = document.querySelector(`[data-row="${CSS.escape(anchor.row)}"]`);
+    if (row) window.scrollBy(0, row.getBoundingClientRect().top - anchor.top);
+    anchor = null;
+  });
+
+  const say = text => {
+    const place = document.querySelector("#connection");
+    if (place) place.textContent = text;
+  };
+  ["htmx:sendError", "htmx:responseError", "htmx:timeout"].forEach(name => document.addEventListener(name, () => say(CLOSED_AFTER_ERROR)));
+  document.addEventListener("htmx:afterOnLoad", () => say(""));
+})();
