@@ -63,10 +63,9 @@ def next_happening(run: SimulatedRun) -> Happening | None:
     """What its nodes will report next, and when; None if nothing ever."""
     gone = _leaves(run)
     if run.running_s is None:
-        begins_s = run.started_s + _seconds(run, STARTUP, STARTUP_S)
-        if gone is None or (run.stop_asked_s is not None and begins_s <= run.stop_asked_s):
-            return Happening(begins_s, RankState.RUNNING)
-        return gone
+        if run.stop_asked_s is not None:  # it was told to stop while it was starting up
+            return gone
+        return Happening(run.started_s + _seconds(run, STARTUP, STARTUP_S), RankState.RUNNING)
     done_s = run.running_s + max(0, _seconds(run, DURATION, DURATION_S) - _kept_s(run))
     if gone is None and run.stop_asked_s is not None:  # stuck: it neither leaves nor finishes
         return None if done_s > run.stop_asked_s else _done(run, done_s)

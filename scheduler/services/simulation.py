@@ -16,12 +16,12 @@ def advance(cluster: Cluster, now: datetime) -> bool:
 
     Doing it twice, or from two processes at once, changes nothing more: facts are idempotent.
     """
-    has_changed = False
-    while due := _due(cluster, int(now.timestamp())):
+    reported: set[tuple[int, Happening]] = set()
+    while due := _due(cluster, int(now.timestamp()), reported):
         for happening, run in due:
             _report(run, happening)
-        has_changed = True
-    return has_changed
+            reported.add((run.run, happening))
+    return bool(reported)
 
 
 def next_at(cluster: Cluster) -> datetime | None:
@@ -30,8 +30,13 @@ def next_at(cluster: Cluster) -> datetime | None:
     return datetime.fromtimestamp(min(instants), UTC) if instants else None
 
 
-def _due(cluster: Cluster, now_s: int) -> list[tuple[Happening, SimulatedRun]]:
-    due = [(happening, run) for happening, run in _happenings(cluster) if happening.at_s <= now_s]
+def _due(cluster: Cluster, now_s: int, reported: set[tuple[int, Happening]]) -> list[tuple[Happening, SimulatedRun]]:
+    """What is due and was not reported: another process may have been quicker, and then a report changes nothing."""
+    due = [
+        (happening, run)
+        for happening, run in _happenings(cluster)
+        if happening.at_s <= now_s and (run.run, happening) not in reported
+    ]
     return sorted(due, key=lambda each: (each[0].at_s, each[1].run))
 
 

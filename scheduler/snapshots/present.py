@@ -49,6 +49,7 @@ def load(cluster: Cluster, now: datetime | None = None) -> Loaded:
         now: the instant of the pass, floored to the second; default is the clock's, read after the rows were fixed, so
             that nothing in them lies in the future. Never before the cluster's last pass.
     """
+    policies.ensure(cluster)
     with one_view():
         mark = Event.objects.filter(cluster=cluster).aggregate(last=Max("id"))["last"] or 0
         last = Pass.objects.filter(cluster=cluster).order_by("-id").values_list("at", flat=True).first()

@@ -1,0 +1,149 @@
+"""Processes that make passes are killed in mid-pass, again and again: nothing is lost, nothing starts twice.
+
+No hook in the product helps: real processes work on a busy cluster, and SIGKILL comes at random instants.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+
+import pytest
+from django.db.models import Count
+from django.utils import timezone
+
+from scheduler import loop
+from scheduler.models import Event, Pass, Run, Workload
+from scheduler.services import workloads
+from tests.conftest import REPOSITORY
+from tests.scheduler.conftest import World, check_books
+
+PATIENCE_S = 60
+
+
+def submit_some(world: World, count: int) -> None:
+    """Small and large workloads that take a second or two."""
+    for number in range(count):
+        workloads.submit(
+            cluster=world.cluster,
+            leaf=world.leaves["A" if number % 2 else "B"],
+            owner=None,
+            size_milli=1_000 * (1 + number % 4),
+            min_runtime_s=300 * (number % 3),
+            command=["train"],
+            resumable=True,
+            environment={"SIM_STARTUP_S": "0", "SIM_DURATION_S": str(1 + number % 2), "SIM_EXIT_DELAY_S": "0"},
+        )
+
+
+@contextmanager
+def running(argv: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a group of its own, which is gone afterwards."""
+    process = subprocess.Popen(argv, env=environment, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_until(what: str, holds: Callable[[], bool]) -> None:
+    """Wait for something to become true."""
+    until_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until_s, f"waited {PATIENCE_S} s for {what}"
+        time.sleep(0.01)
+
+
+def finish(world: World) -> None:
+    """Let the cluster come to rest in this process."""
+    wait_until("the dead process's lock", lambda: loop.run_pass(world.cluster.pk) is not None)
+
+    def is_over() -> bool:
+        loop.tick(timezone.now())
+        return not Workload.objects.filter(state__in=Workload.OPEN_STATES).exists()
+
+    wait_until("all workloads", is_over)
+
+
+def check_nothing_lost_or_doubled(submitted: int) -> None:
+    """Every workload ran to its end, and no run started while another of the same workload went on."""
+    assert Workload.objects.filter(state="finished").count() == submitted
+    for workload in Workload.objects.prefetch_related("runs"):
+        runs = sorted(workload.runs.all(), key=lambda run: run.number)
+        assert [run.number for run in runs] == list(range(1, len(runs) + 1))
+        assert len(runs) == 1 + workload.preemptions
+        for earlier, later in pairwise(runs):
+            assert earlier.ended_at is not None
+            assert earlier.ended_at <= later.started_at
+    starts = Event.objects.filter(kind="run_started").values("run").annotate(times=Count("pk"))
+    assert {row["times"] for row in starts} == {1}
+    assert len(starts) == Run.objects.count()
+    check_books()
+
+
+def kill_in_mid_pass(world: World, environment: dict[str, str], rounds: int, seed: int) -> int:
+    """Kill a process that makes passes as fast as it can, so many times. How many workloads were submitted."""
+    draw = random.Random(seed)
+    argv = [sys.executable, "manage.py", "run_cycle", "north", "--for", "60", "--every", "0.001"]
+    submitted = 0
+    for _ in range(rounds):
+        before = Pass.objects.count()
+        with running(argv, environment) as process:
+            wait_until("its first pass", lambda before=before: Pass.objects.count() > before)
+            submit_some(world, 10)
+            submitted += 10
+            time.sleep(draw.uniform(0, 0.4))
+            assert process.poll() is None
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        check_books()
+    return submitted
+
+
+def test_a_process_killed_in_mid_pass_loses_and_doubles_nothing(
+    make_world: Callable[..., World], process_environment: dict[str, str]
+) -> None:
+    world = make_world(nodes={"h1": 8, "h2": 8}, pass_every_s=1)
+    submitted = kill_in_mid_pass(world, process_environment, rounds=4, seed=1)
+    finish(world)
+    check_nothing_lost_or_doubled(submitted)
+
+
+@pytest.mark.long
+def test_many_kills_in_mid_pass_lose_and_double_nothing(
+    make_world: Callable[..., World], process_environment: dict[str, str]
+) -> None:
+    world = make_world(nodes={"h1": 8, "h2": 8}, pass_every_s=1)
+    submitted = kill_in_mid_pass(world, process_environment, rounds=60, seed=2)
+    finish(world)
+    check_nothing_lost_or_doubled(submitted)
+
+
+def test_killed_workers_and_two_beats_lose_and_double_nothing(
+    make_world: Callable[..., World], process_environment: dict[str, str]
+) -> None:
+    """Celery as it is run: a worker with two processes, two beats; the whole worker is killed under load."""
+    world = make_world(nodes={"h1": 8, "h2": 8}, pass_every_s=1)
+    celery = [sys.executable, "-m", "celery", "-A", "portal.celery"]
+    worker = [*celery, "worker", "--concurrency", "2", "--loglevel", "ERROR"]
+    beat = [*celery, "beat", "--loglevel", "ERROR", "-S", "celery.beat.Scheduler", "--pidfile", ""]
+    with running(beat, process_environment), running(beat, process_environment):
+        for _ in range(2):
+            before = Pass.objects.count()
+            with running(worker, process_environment) as process:
+                wait_until("its first pass", lambda before=before: Pass.objects.count() > before)
+                submit_some(world, 20)
+                time.sleep(random.Random(3).uniform(0.1, 0.5))
+                os.killpg(process.pid, signal.SIGKILL)
+        with running(worker, process_environment):
+            wait_until("all workloads", lambda: Workload.objects.filter(state="finished").count() == 40)
+    check_nothing_lost_or_doubled(40)
