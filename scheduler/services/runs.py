@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Case, Value, When
+from django.db.models import Case, F, Q, Value, When
 
 from budgets.models import Person
 from scheduler.engine import Code, Policy
@@ -31,12 +31,15 @@ FINAL_STATES = {FINISHED: Workload.State.FINISHED, FAILED: Workload.State.FAILED
 def begin(*, run: Run, at: datetime) -> bool:
     """Every rank really runs: the contract begins at `at`.
 
-    Says False for a run that is not starting up (any longer).
+    One that was told to stop after that keeps leaving; that it ran is noted, since its progress counts from then.
+    Says False for a run of which this was known, or that has ended, or that never ran before it was told to stop.
     """
     with events.changing(run.cluster_id):
         ends_at = at + timedelta(seconds=run.min_runtime_s) if run.funded else None
-        changed = Run.objects.filter(pk=run.pk, state=Run.State.STARTING).update(
-            state=Run.State.RUNNING, running_at=at, contract_ends_at=ends_at
+        starting = Q(state=Run.State.STARTING) | Q(state=Run.State.LEAVING, stop_asked_at__gte=at)
+        goes_on = Case(When(state=Run.State.STARTING, then=Value(Run.State.RUNNING)), default=F("state"))
+        changed = Run.objects.filter(starting, pk=run.pk, running_at=None).update(
+            state=goes_on, running_at=at, contract_ends_at=ends_at
         )
         if not changed:
             return False
