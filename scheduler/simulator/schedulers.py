@@ -1,0 +1,86 @@
+"""Who decides in a simulated world: the contracts engine, or a plain scheduler to compare it with.
+
+The three seams are apart in each: admission (`refusal`), order (`order`), placement (inside `decide`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, order, refusal_in
+
+from .records import JobRecord, RunRecord
+from .scenario import Job, Scenario
+
+
+class Scheduler(Protocol):
+    """What a world asks of whoever decides in it."""
+
+    def refusal(self, job: Job) -> Reason | None:
+        """Why a workload may not be queued as it is, or None."""
+
+    def order(self) -> tuple[str, ...]:
+        """The queue's ids in the order in which a pass would consider them if nothing could start."""
+
+    def decide(self, told: Mapping[str, str]) -> Plan:
+        """One pass over the world as it stands. `told` are the codes that those who wait have been told last."""
+
+    def is_moved_by_time(self) -> bool:
+        """Whether a pass could decide something new although nothing happened since the last one."""
+
+    def standings(self) -> object:
+        """What such a pass would decide by: as long as it stays equal, so do the decisions."""
+
+
+class Contracts:
+    """The engine (semantics.md)."""
+
+    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+        """Decide by a policy about what the snapshot says."""
+        self._snapshot = snapshot
+        self._policy = policy
+
+    def refusal(self, job: Job) -> Reason | None:
+        """The rules at the door."""
+        return refusal_in(
+            self._snapshot,
+            self._policy,
+            leaf=job.leaf,
+            size_milli=job.size_milli,
+            min_runtime_s=job.min_runtime_s,
+            node=job.node,
+        )
+
+    def order(self) -> tuple[str, ...]:
+        """Section 3."""
+        return order(self._snapshot, self._policy)
+
+    def decide(self, told: Mapping[str, str]) -> Plan:
+        """A pass of the engine."""
+        return decide(self._snapshot, self._policy, told)
+
+    def is_moved_by_time(self) -> bool:
+        """Figures move while funded runs go on."""
+        snapshot = self._snapshot
+        return any(queue.funded for queue in snapshot.queues.values()) and any(
+            run.funded for run in snapshot.runs.values()
+        )
+
+    def standings(self) -> object:
+        """How siblings compare."""
+        return comparisons(self._snapshot)
+
+
+def scheduler_for(
+    scenario: Scenario, snapshot: Snapshot, jobs: Mapping[str, JobRecord], runs: Mapping[str, RunRecord]
+) -> Scheduler:
+    """The one that a scenario names.
+
+    Args:
+        scenario: what is simulated.
+        snapshot: the world's, kept up to date by it.
+        jobs: every workload by id, with its progress; the world's.
+        runs: the runs that have not ended, by id; the world's.
+    """
+    return Contracts(snapshot, scenario.policy)
