@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
-from .snapshot import LeafQueue, QueueEntry, Snapshot
+from .queues import LeafQueue, QueueEntry
+from .snapshot import Snapshot
 from .tree import TreeNode
 from .values import Workload
 

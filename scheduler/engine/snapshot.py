@@ -12,27 +12,11 @@ from typing import Any
 
 from .cluster import HeldRun, Nodes, NodeState
 from .policy import Policy
+from .queues import LeafQueue
 from .tree import BudgetTree, TreeNode
 from .values import BudgetNode, Claim, Health, LeafUse, Node, Reservation, Run, Workload
 
 DEFAULT_LOOKBACK_S = Policy().lookback_s
-QueueEntry = tuple[int, int, str, Workload]
-"""Place inside a leaf: priority (negated), first submission, id (section 3, rule 3)."""
-
-
-class LeafQueue:
-    """What waits in one leaf, in the leaf's order: the funded, and the unallocated."""
-
-    __slots__ = ("funded", "unallocated")
-
-    def __init__(self) -> None:
-        """Nothing waits."""
-        self.funded: list[QueueEntry] = []
-        self.unallocated: list[QueueEntry] = []
-
-    def of(self, workload: Workload) -> list[QueueEntry]:
-        """The one of the two queues that a workload belongs to."""
-        return self.funded if workload.min_runtime_s else self.unallocated
 
 
 class Snapshot:

@@ -209,7 +209,8 @@ class Plan:
     """Everything one pass decided, whole; plus the figures it decided on, for explanation.
 
     `decisions` has one entry for every queued workload (what became of it) and one for every victim.
-    `order` lists the waiting workloads' ids as the pass considered them. `figures` include what the pass itself promised.
+    `order` lists the waiting workloads' ids as the pass considered them. `figures` include what the pass itself
+    promised.
     """
 
     now_s: int

@@ -8,44 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heappop
 
 from scheduler.engine import (
     Action,
     Claim,
-    Code,
     Decision,
-    Health,
     Plan,
-    Reason,
     Reservation,
-    Run,
     Snapshot,
-    Workload,
-    comparisons,
-    decide,
-    order,
-    refusal_in,
 )
 
-from .records import Demand, JobRecord, LoggedDecision, Outcome, RunRecord
+from .effects import CANCELS, CONTRACT_ENDS, HEALTH, SHARES, SUBMISSIONS, Effects
+from .records import Outcome
 from .scenario import Happening, Scenario
 
-ENDS, HEALTH, SHARES, CANCELS, SUBMISSIONS, CONTRACT_ENDS = range(6)
-"""The order of what happens in one instant."""
 Progress = Callable[[int, int], None]
 """Told now and then: the instant reached, and the number of workloads that have ended."""
 PROGRESS_EVERY = 5_000
 """Instants between two calls of it."""
-COUNTED_AS_PREEMPTION = {
-    Code.PREEMPTED_UNALLOCATED,
-    Code.PREEMPTED_FAIR_SHARE,
-    Code.PREEMPTED_PRIORITY,
-    Code.PREEMPTED_RESERVATION,
-    Code.DRAINED,
-    Code.MAINTENANCE,
-    Code.STUCK_EXIT,
-}
 
 
 def simulate(scenario: Scenario, on_progress: Progress | None = None) -> Outcome:
@@ -59,33 +40,17 @@ def order_at(scenario: Scenario, at_s: int) -> tuple[tuple[str, ...], Snapshot]:
     """The order in which a pass at an instant would consider the queue, and the state it would see."""
     world = World(scenario.with_until(at_s), None)
     world.run()
-    return order(world.snapshot, scenario.policy), world.snapshot
+    return world.scheduler.order(), world.snapshot
 
 
-class World:
-    """One cluster in invented time."""
+class World(Effects):
+    """One cluster in invented time, under the engine."""
 
     def __init__(self, scenario: Scenario, on_progress: Progress | None = None) -> None:
         """Everything from outside is on the heap; nothing has happened yet."""
-        self.scenario = scenario
-        self.policy = scenario.policy
-        self.now_s = 0
-        self.snapshot = Snapshot(
-            now_s=0, tree=scenario.tree, nodes=scenario.nodes, lookback_s=scenario.policy.lookback_s
-        )
-        for use in scenario.history:
-            self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s)
-        self.jobs = {job.id: JobRecord(job) for job in scenario.jobs}
-        self.runs: dict[str, RunRecord] = {}
-        self.outcome = Outcome(scenario, jobs=list(self.jobs.values()))
+        super().__init__(scenario)
         self._on_progress = on_progress
-        self._heap: list[tuple[int, int, int, Callable[[], None]]] = []
-        self._sequence = 0
-        self._told: dict[str, str] = {}
-        self._compared: dict[str, dict[str, int]] = {}  # how siblings compared in the last pass
-        self._followers: dict[str, list[JobRecord]] = {}
-        self._ended = 0
-        self._note_steps()
+        self._standings: object = None  # what the last pass decided by
         self._fill_heap()
 
     def _fill_heap(self) -> None:
@@ -97,9 +62,7 @@ class World:
         for name, spans in windows.items():
             self.snapshot.set_windows(name, tuple(sorted(spans)))
         for record in self.jobs.values():
-            if record.job.after is not None:
-                self._followers.setdefault(record.job.after, []).append(record)
-            elif record.job.submit_s is not None:
+            if record.job.submit_s is not None:
                 self._at(record.job.submit_s, SUBMISSIONS, partial(self._submit, record))
 
     def _add_event(self, event: Happening) -> None:
@@ -115,10 +78,6 @@ class World:
             self._at(event.at_s, HEALTH, self._note_steps)
             self._at(event.at_s + event.length_s, HEALTH, lambda: self._return_to_use(event.subject))
 
-    def _at(self, at_s: int, rank: int, happen: Callable[[], None]) -> None:
-        heappush(self._heap, (at_s, rank, self._sequence, happen))
-        self._sequence += 1
-
     # --- the loop -------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
@@ -130,36 +89,29 @@ class World:
             self._live_through()
             instants += 1
             if self._on_progress is not None and instants % PROGRESS_EVERY == 0:
-                self._on_progress(self.now_s, self._ended)
+                self._on_progress(self.now_s, self.ended)
         if until_s is not None:
             self._move_to(until_s)
             self._happen()
         self._close_books()
 
     def _next_instant(self) -> int | None:
-        if not self._heap:
+        if not self.heap:
             return None
-        return self._next_pass_before(self._heap[0][0])
+        return self._next_pass_before(self.heap[0][0])
 
     def _next_pass_before(self, event_s: int) -> int:
         """The next instant of the grid at which a pass could decide something new, or that of the next event."""
-        if not self._time_alone_matters():
+        if not self.scheduler.is_moved_by_time():
             return event_s
         snapshot, every_s = self.snapshot, self.policy.pass_every_s
         at_s = (self.now_s // every_s + 1) * every_s
         while at_s < event_s and not self.policy.swap_margin:
             snapshot.advance(at_s)
-            if comparisons(snapshot) != self._compared:
+            if self.scheduler.standings() != self._standings:
                 break
             at_s += every_s
         return min(at_s, event_s)
-
-    def _time_alone_matters(self) -> bool:
-        """Whether a pass could decide something new although nothing happened: figures move while funded runs go on."""
-        snapshot = self.snapshot
-        return any(queue.funded for queue in snapshot.queues.values()) and any(
-            run.funded for run in snapshot.runs.values()
-        )
 
     def _move_to(self, now_s: int) -> None:
         elapsed_s = now_s - self.now_s
@@ -172,8 +124,8 @@ class World:
 
     def _happen(self) -> None:
         """Everything that is due now, in the order of ranks."""
-        while self._heap and self._heap[0][0] <= self.now_s:
-            heappop(self._heap)[3]()
+        while self.heap and self.heap[0][0] <= self.now_s:
+            heappop(self.heap)[3]()
 
     def _live_through(self) -> None:
         """One instant, until nothing is left to do in it."""
@@ -181,10 +133,10 @@ class World:
             self._happen()
             if not self.snapshot.queued and not self.snapshot.held and not self._must_empty_nodes():
                 return
-            plan = decide(self.snapshot, self.policy, self._told)
+            plan = self.scheduler.decide(self.told)
             self.outcome.passes += 1
             if not self._apply(plan):
-                self._compared = comparisons(self.snapshot)
+                self._standings = self.scheduler.standings()
                 return
 
     def _must_empty_nodes(self) -> bool:
@@ -235,268 +187,10 @@ class World:
             return
         code = decision.reason.code
         is_waiting = decision.action in (Action.WAIT, Action.CLAIM)
-        if is_waiting and self._told.get(decision.workload) == code:
+        if is_waiting and self.told.get(decision.workload) == code:
             return
         if is_waiting:
-            self._told[decision.workload] = code
+            self.told[decision.workload] = code
         else:
-            self._told.pop(decision.workload, None)
+            self.told.pop(decision.workload, None)
         self._log(decision.workload, decision.action.value, decision.reason)
-
-    def _log(self, workload: str, action: str, reason: Reason) -> None:
-        self.jobs[workload].reason = reason
-        self.outcome.decisions.append(LoggedDecision(self.now_s, workload, action, reason))
-
-    # --- workloads ------------------------------------------------------------------------------------------------
-
-    def _submit(self, record: JobRecord) -> None:
-        if record.state is not None:  # cancelled before
-            return
-        job = record.job
-        record.submitted_s = self.now_s
-        reason = refusal_in(
-            self.snapshot,
-            self.policy,
-            leaf=job.leaf,
-            size_milli=job.size_milli,
-            min_runtime_s=job.min_runtime_s,
-            node=job.node,
-        )
-        if reason is not None:
-            self._log(job.id, "refuse", reason)
-            self._finish_job(record, "refused")
-            return
-        self._enqueue(record)
-        self._wait_again(record)
-
-    def _enqueue(self, record: JobRecord) -> None:
-        job = record.job
-        self.snapshot.enqueue(
-            Workload(job.id, job.leaf, job.size_milli, job.min_runtime_s, record.submitted_s, job.priority, job.node)
-        )
-        record.state = "queued"
-
-    def _wait_again(self, record: JobRecord) -> None:
-        record.state = "queued"
-        if record.job.min_runtime_s:
-            record.demand_from_s = self.now_s
-
-    def _hold(self, decision: Decision) -> None:
-        self.snapshot.hold(decision.workload)
-        record = self.jobs[decision.workload]
-        record.state = "held"
-        self._note_demand(record)
-
-    def _note_demand(self, record: JobRecord) -> None:
-        if record.demand_from_s is not None and record.demand_from_s < self.now_s:
-            size_milli = self._rounded_milli(record)
-            self.outcome.demand.append(Demand(record.job.leaf, size_milli, record.demand_from_s, self.now_s))
-        record.demand_from_s = None
-
-    def _rounded_milli(self, record: JobRecord) -> int:
-        """What it holds when it runs: whole nodes where it is larger than one."""
-        size_milli, node_milli = record.job.size_milli, self.snapshot.nodes.largest_milli
-        if record.runs:
-            return record.runs[-1].size_milli
-        return size_milli if size_milli <= node_milli else -(-size_milli // node_milli) * node_milli
-
-    def _finish_job(self, record: JobRecord, state: str) -> None:
-        record.state = state
-        record.end_s = self.now_s
-        self._ended += 1
-        self._told.pop(record.job.id, None)
-        self._note_demand(record)
-        for follower in self._followers.get(record.job.id, ()):
-            at_s = self.now_s + follower.job.think_s
-            self._at(at_s, SUBMISSIONS, partial(self._submit, follower))
-
-    def _cancel(self, record: JobRecord) -> None:
-        workload = record.job.id
-        if record.state is None:
-            self._finish_job(record, "cancelled")
-        elif record.state == "queued":
-            self.snapshot.dequeue(workload)
-            self._finish_job(record, "cancelled")
-        elif record.state == "held":
-            del self.snapshot.held[workload]
-            self._finish_job(record, "cancelled")
-        elif record.state in ("starting", "running"):
-            record.is_cancelled = True
-            self._stop(record.runs[-1], "cancelled", None)
-        elif record.state == "leaving":
-            record.is_cancelled = True
-
-    # --- runs -----------------------------------------------------------------------------------------------------
-
-    def _start(self, decision: Decision) -> None:
-        record = self.jobs[decision.workload]
-        job = record.job
-        workload = self.snapshot.dequeue(job.id)
-        run = RunRecord(
-            id=f"{job.id}/{len(record.runs) + 1}",
-            job=record,
-            start_s=self.now_s,
-            holdings=decision.holdings,
-            is_funded=decision.funded,
-            size_milli=sum(decision.holdings.values()),
-        )
-        if record.runs:
-            record.progress_s -= min(job.restart_cost_s, record.progress_s)
-        record.runs.append(run)
-        self.runs[run.id] = run
-        self.outcome.runs.append(run)
-        if record.first_start_s is None:
-            record.first_start_s = self.now_s
-        record.state = "starting"
-        self.snapshot.start(
-            Run(
-                id=run.id,
-                workload=job.id,
-                leaf=job.leaf,
-                holdings=decision.holdings,
-                funded=decision.funded,
-                min_runtime_s=workload.min_runtime_s,
-                started_s=self.now_s,
-                running_s=None,
-                priority=job.priority,
-                submitted_s=record.submitted_s,
-            )
-        )
-        if job.startup_s:
-            self._at(self.now_s + job.startup_s, ENDS, lambda: self._begin(run))
-        else:
-            self._begin(run)
-
-    def _begin(self, run: RunRecord) -> None:
-        """Every rank really runs: the contract begins."""
-        if run.end_s is not None or run.is_leaving:
-            return
-        record = run.job
-        run.running_s = self.now_s
-        record.state = "running"
-        self.snapshot.begin(run.id)
-        if run.is_funded:
-            run.contract_end_s = self.now_s + record.job.min_runtime_s
-            self._at(run.contract_end_s, CONTRACT_ENDS, lambda: None)  # so that a pass looks at it
-        self._at(self.now_s + record.job.duration_s - record.progress_s, ENDS, lambda: self._finish(run))
-
-    def _finish(self, run: RunRecord) -> None:
-        if run.end_s is None and not run.is_leaving:
-            self._end_run(run, "finished")
-            self._finish_job(run.job, "finished")
-
-    def _stop(self, run: RunRecord, code: str, by: str | None) -> None:
-        """Tell a run to leave: it saves its progress now and goes when it can, or is killed."""
-        record = run.job
-        self._save(run)
-        run.told_s = self.now_s
-        run.end_reason = code
-        run.preempted_by = by
-        record.state = "leaving"
-        self.snapshot.leave(run.id, self.now_s + self.policy.grace_s)
-        if record.job.exit_delay_s is None:
-            gone_s = self.now_s + self.policy.grace_s + self.policy.kill_wait_s
-            self._at(gone_s, ENDS, lambda: self._give_up_on(run))
-        else:
-            gone_s = self.now_s + min(record.job.exit_delay_s, self.policy.grace_s)
-            self._at(gone_s, ENDS, lambda: self._exit(run))
-
-    def _save(self, run: RunRecord) -> None:
-        if run.running_s is not None and not run.is_leaving:
-            run.job.progress_s += self.now_s - run.running_s
-
-    def _end_run(self, run: RunRecord, reason: str) -> None:
-        run.end_s = self.now_s
-        run.end_reason = reason
-        self.snapshot.end(run.id)
-        del self.runs[run.id]
-
-    def _exit(self, run: RunRecord) -> None:
-        if run.end_s is None:
-            assert run.end_reason is not None
-            self._end_run(run, run.end_reason)
-            self._requeue(run)
-
-    def _give_up_on(self, run: RunRecord) -> None:
-        """It has not left, although killed: its nodes are not to be trusted (section 4)."""
-        if run.end_s is None:
-            self._end_run(run, Code.STUCK_EXIT)
-            for name in run.holdings:
-                self._set_health(name, "unhealthy")
-            self._requeue(run)
-
-    def _requeue(self, run: RunRecord) -> None:
-        """The workload returns to its old place, or ends with its run."""
-        record = run.job
-        if run.end_reason in COUNTED_AS_PREEMPTION:
-            record.preemptions += 1
-        if record.is_cancelled:
-            self._finish_job(record, "cancelled")
-        elif record.job.is_resumable:
-            self._enqueue(record)
-        else:
-            self._finish_job(record, "lost" if run.end_reason == Code.NODE_LOST else "preempted")
-
-    # --- nodes and shares -----------------------------------------------------------------------------------------
-
-    def _is_fit(self, name: str) -> bool:
-        node = self.snapshot.nodes.by_name[name]
-        return node.health is Health.HEALTHY and not node.in_window(self.now_s)
-
-    def _set_health(self, name: str, health: str) -> None:
-        node = self.snapshot.nodes.by_name[name]
-        if health == "healthy":
-            if node.health is not Health.HEALTHY:
-                self._return_to_use(name)
-            return
-        if health == "unhealthy":
-            self.snapshot.set_health(name, Health.DRAINING)
-        else:
-            self.snapshot.set_health(name, Health.DOWN)
-            for run_id in sorted(node.runs):
-                run = self.runs[run_id]
-                self._save(run)
-                self._end_run(run, run.end_reason or Code.NODE_LOST)
-                self._requeue(run)
-        self._note_steps()
-
-    def _return_to_use(self, name: str) -> None:
-        """A node is fit again, and used after the dwell."""
-        node = self.snapshot.nodes.by_name[name]
-        usable_from_s = self.now_s + self.policy.healthy_dwell_s
-        health = node.health
-        if not node.in_window(self.now_s):
-            health = Health.HEALTHY
-        self.snapshot.set_health(name, health, usable_from_s)
-        self._at(usable_from_s, HEALTH, lambda: None)  # so that a pass looks at it
-        self._note_steps()
-
-    def _set_shares(self, event: Happening) -> None:
-        tree = self.snapshot.tree
-        parents = {tree.nodes[name].parent for name in event.shares}
-        changed: dict[str, tuple[int, int]] = {}
-        for parent in parents:
-            assert parent is not None
-            amounts = {child.id: event.shares.get(child.id, child.shares) for child in parent.children}
-            whole = sum(amounts.values())
-            changed.update({name: (amount, whole) for name, amount in amounts.items()})
-        tree.set_shares(changed)
-        self._note_steps()
-
-    def _close(self, name: str) -> None:
-        self.snapshot.tree.nodes[name].closed = True
-
-    # --- books ----------------------------------------------------------------------------------------------------
-
-    def _note_steps(self) -> None:
-        """Remember capacity and entitlements as they stand from now on, for the figures of section 10."""
-        nodes = self.snapshot.nodes.by_name.values()
-        healthy_milli = sum(node.capacity_milli for node in nodes if self._is_fit(node.name))
-        self.outcome.healthy_steps.append((self.now_s, healthy_milli))
-        entitlements = {name: node.entitlement.as_integer_ratio() for name, node in self.snapshot.tree.nodes.items()}
-        self.outcome.entitlement_steps.append((self.now_s, entitlements))
-
-    def _close_books(self) -> None:
-        self.outcome.end_s = self.now_s
-        for record in self.jobs.values():
-            self._note_demand(record)
