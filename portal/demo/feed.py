@@ -1,16 +1,18 @@
 """The laboratory's present: its people go on submitting, on every cluster, at about twice what the cluster holds.
 
-What is submitted follows from the demo's seed and from how much there is already, so two feeders at once submit the
-same thing once (the submission's key says which it is).
+What is submitted follows from the demo's seed and from the time, in slots of SLOT_S: two feeders in one slot submit the
+same, and the submission's key lets it in once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from random import Random
 from typing import Any
 
-from django.db.models import Max, Sum
+from django.db.models import Sum
+from django.utils import timezone
 
 from budgets import queries
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, Role, RoleGrant
@@ -23,10 +25,11 @@ OVERSUBSCRIBED = 2
 """Demand kept up, as a multiple of the cluster."""
 QUEUE_MAX = 30
 """Nothing is added to a queue that is as long."""
+SLOT_S = 15
 AT_ONCE = 2
-"""Submissions of one call on one cluster."""
+"""Submissions in one slot on one cluster."""
 DEBUG_CHANCE = 0.06
-"""Of a debug run at a call, although demand is kept up: somebody always tries something."""
+"""Of a debug run in a slot, although demand is kept up: somebody always tries something."""
 FOUNDED = "demo, seed "
 """How the reason of the root's entry in the ledger begins, if the organisation is the demo's."""
 
@@ -52,7 +55,7 @@ def seed() -> int | None:
     return int(entry.reason.removeprefix(FOUNDED))
 
 
-def feed(cluster: Cluster) -> list[Workload]:
+def feed(cluster: Cluster, now: datetime | None = None) -> list[Workload]:
     """Submit what the cluster's people would submit now, if the demand falls short. What was submitted."""
     number = seed()
     if number is None:
@@ -60,24 +63,24 @@ def feed(cluster: Cluster) -> list[Workload]:
     queued = Workload.objects.filter(cluster=cluster, state=Workload.State.QUEUED).count()
     if queued >= QUEUE_MAX:
         return []
-    last = Workload.objects.filter(cluster=cluster).aggregate(last=Max("pk"))["last"] or 0
-    chance = Random(f"{number} {cluster.name} {last} {queued}")
-    short = _shortage(cluster)
+    slot = int((now or timezone.now()).timestamp()) // SLOT_S
+    chance = Random(f"{number} {cluster.name} {slot}")
+    devices = Device.objects.filter(node__cluster=cluster, node__retired_at=None).count()
     places = _places(cluster)
-    if not places:
+    if not devices or not places:
         return []
+    short = OVERSUBSCRIBED * devices * MILLI - _asked(cluster)
     if short <= 0:
         if chance.random() > DEBUG_CHANCE:
             return []
-        return [_submit(cluster, places, chance, f"demo {last} 0", only_debug=True)]
-    return [_submit(cluster, places, chance, f"demo {last} {index}") for index in range(AT_ONCE)]
+        return [_submit(cluster, places, chance, f"demo {cluster.name} {slot} 0", only_debug=True)]
+    return [_submit(cluster, places, chance, f"demo {cluster.name} {slot} {index}") for index in range(AT_ONCE)]
 
 
-def _shortage(cluster: Cluster) -> int:
-    """How much demand, in thousandths, is missing."""
-    devices = Device.objects.filter(node__cluster=cluster, node__retired_at=None).count()
-    asked = Workload.objects.filter(cluster=cluster, state__in=Workload.OPEN_STATES).exclude(state="held")
-    return OVERSUBSCRIBED * devices * MILLI - asked.aggregate(sum=Sum("size_milli", default=0))["sum"]
+def _asked(cluster: Cluster) -> int:
+    """The demand that is there, in thousandths."""
+    rows = Workload.objects.filter(cluster=cluster, state__in=Workload.OPEN_STATES).exclude(state="held")
+    return rows.aggregate(sum=Sum("size_milli", default=0))["sum"]
 
 
 def _places(cluster: Cluster) -> list[Place]:

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection
+from django.db.models import Count
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Device, Holding, Node, NodeSpell, Rack, Rank, Run, Workload
-from scheduler.services import bulk, events, workloads
+from scheduler.services import bulk, events, policies, workloads
 from scheduler.services.events import Entry, Kind
 
 BATCH = 5_000
@@ -26,7 +27,7 @@ LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class PastNode:
-    """A host with its devices; `spells` are (state, from, until) in order, the last one open."""
+    """A host with its devices; `spells` are (state, from, until) in order. It is retired if the last one has ended."""
 
     name: str
     devices: int
@@ -111,7 +112,13 @@ def add_nodes(cluster: Cluster, nodes: Sequence[PastNode]) -> list[Node]:
         names = sorted({node.rack for node in nodes if node.rack})
         racks = {name: Rack.objects.get_or_create(cluster=cluster, name=name)[0] for name in names}
         rows = Node.objects.bulk_create(
-            Node(cluster=cluster, name=node.name, rack=racks.get(node.rack)) for node in nodes
+            Node(
+                cluster=cluster,
+                name=node.name,
+                rack=racks.get(node.rack),
+                retired_at=node.spells[-1][2] if node.spells else None,
+            )
+            for node in nodes
         )
         pairs = list(zip(rows, nodes, strict=True))
         Device.objects.bulk_create(
@@ -147,7 +154,7 @@ def add(cluster: Cluster, past: Iterable[PastWorkload]) -> Added:
 
 
 def _store_workloads(cluster: Cluster, given: Sequence[PastWorkload]) -> list[Workload]:
-    room = workloads.room_of(cluster)
+    room = _room(cluster)
     codes = _codes(given)
     taken = Workload.objects.filter(code__in=codes).order_by("code").values_list("code", flat=True).first()
     if taken is not None:
@@ -181,6 +188,14 @@ def _store_workloads(cluster: Cluster, given: Sequence[PastWorkload]) -> list[Wo
             for each, code in zip(given, codes, strict=True)
         ]
     )
+
+
+def _room(cluster: Cluster) -> workloads.Room:
+    """What the cluster has or had: retired nodes count for the past."""
+    sizes = Device.objects.filter(node__cluster=cluster).values("node").annotate(size=Count("pk"))
+    counts = [row["size"] * WHOLE_DEVICE_MILLI for row in sizes]
+    policy = policies.as_policy(policies.latest(cluster))
+    return workloads.Room(sum(counts), max(counts, default=0), policy)
 
 
 def _codes(given: Sequence[PastWorkload]) -> list[str]:

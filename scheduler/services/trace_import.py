@@ -54,7 +54,7 @@ def store(
         organisation: the root's name, if one has to be made.
         jobs: in any order.
         quotas: whole shares by team, of every team that has a job.
-        nodes, units_per_node: what the cluster has, healthy all the time.
+        nodes, units_per_node: what the cluster had, healthy all the time; retired with the last end.
         cap_s: the longest contract, whole seconds.
 
     Raises:
@@ -77,7 +77,7 @@ def store(
         _share(root, row, teams, quotas, start)
         history.add_nodes(
             row,
-            [PastNode(f"n{number:04d}", units_per_node, [("healthy", start, None)]) for number in range(1, nodes + 1)],
+            [PastNode(f"n{number:04d}", units_per_node, [("healthy", start, end)]) for number in range(1, nodes + 1)],
         )
         added = history.add(row, (_workload(job, teams[job.team], units_per_node, cap_s) for job in jobs))
         usage.rebuild(row, start, end)
