@@ -37,7 +37,7 @@ from typing import Any
 
 from scheduler.executors import minder
 from scheduler.executors.agent_config import SYSTEM_PATH, Config, Refusal, copy_programs, read_config
-from scheduler.executors.base import CODE, Cause, DesiredRank, Malformed, RankState, Sync
+from scheduler.executors.base import CODE, FACTS_MAX, Cause, DesiredRank, Malformed, RankState, Sync
 from scheduler.executors.minder import boot_id, boottime_s, write_json
 from scheduler.executors.ranks import Rank
 
@@ -171,7 +171,7 @@ class Agent:
             self.stop_all()
 
     def beat(self) -> None:
-        """One heartbeat: output, facts, and the desired state made so. What the portal does wrong never raises."""
+        """One heartbeat: output, facts, and the desired state made so. Nothing that goes wrong ends the agent."""
         try:
             self.send_output()
             self.make_so(self.sync())
@@ -187,6 +187,9 @@ class Agent:
         except Malformed as error:
             self.failures += 1
             say(f"the portal's answer is malformed: {error}")
+        except OSError as error:  # this machine's trouble, such as a full disk: what runs goes on
+            self.failures += 1
+            say(f"heartbeat failed: {error}")
 
     def news(self) -> bool:
         """Whether some rank's state is not known to the portal."""
@@ -260,7 +263,7 @@ class Agent:
             "cluster": config.cluster,
             "node": config.node,
             "token": self.token,
-            "devices": config.gpus,
+            "devices": config.devices,
             "rack": config.rack,
             "memory_mib": config.memory_mib,
             "cpu_milli": config.cpu_milli,
@@ -282,7 +285,8 @@ class Agent:
             Cut: nothing is known to have arrived.
             Malformed: the answer is not one; nothing is done with it.
         """
-        news = [(rank, fact) for rank, fact in self.facts() if fact is not None and fact.state != rank.reported]
+        known = ((rank, fact) for rank, fact in self.facts() if fact is not None and fact.state != rank.reported)
+        news = list(known)[:FACTS_MAX]
         heartbeat = Sync(
             cluster=self.config.cluster,
             node=self.config.node,
@@ -366,7 +370,13 @@ class Agent:
         return any(r.workload == want.workload and r.run != want.run and not r.has_ended() for r in self.ranks.values())
 
     def start(self, want: DesiredRank) -> None:
-        """Start a rank; whatever is in the way is a fact about it."""
+        """Start a rank; whatever is in the way is a fact about it.
+
+        Raises:
+            OSError: its folder could not be made whole; the next heartbeat tries again.
+        """
+        folder = self.state / "ranks" / f"{want.run}.{want.rank}"
+        Rank.find(folder)  # removes what was begun and not finished
         over: dict[str, Any] = {}
         spec: dict[str, Any] = {"run": want.run, "rank": want.rank, "workload": want.workload, "grace_s": want.grace_s}
         if want.began:
@@ -378,7 +388,7 @@ class Agent:
                 spec |= self.specify(want)
             except (OSError, Refusal) as error:
                 over = {"message": str(error)[:300], "state": RankState.FAILED}
-        rank = Rank.make(self.state / "ranks" / f"{want.run}.{want.rank}", spec)
+        rank = Rank.make(folder, spec)
         self.ranks[rank.key] = rank
         if over:
             rank.end(**over)

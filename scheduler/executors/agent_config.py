@@ -30,8 +30,9 @@ class Config:
     Attributes:
         portal: the portal's address.
         cluster, node: what the agent is to be.
-        gpus: how many devices it offers; on a CPU-only cluster, cores.
-        pretend: the GPUs are invented (demo, tests).
+        gpus: how many it offers: /dev/nvidia0 and so on.
+        pretend: they are invented, and not looked for (demo, tests).
+        cores: how many it offers, on a CPU-only cluster.
         state: a folder of its own.
         work: where workloads have their directories; agents of one machine may share it. Default STATE/work.
         join_token_file: holds what lets it join; read only while the portal does not know it.
@@ -51,6 +52,7 @@ class Config:
     node: str = ""
     gpus: int = 0
     pretend: bool = False
+    cores: int = 0
     state: str = ""
     work: str = ""
     join_token_file: str = ""
@@ -78,6 +80,7 @@ class Config:
             raise Refusal(f"portal: {self.portal!r} is not an address such as https://allotment.example.org")
         for name, least, most in (
             ("gpus", 0, 4_096),
+            ("cores", 0, 4_096),
             ("memory_mib", 0, 2**40),
             ("cpu_milli", 0, 2**40),
             ("heartbeat_s", 1, 3_600),
@@ -87,9 +90,19 @@ class Config:
         ):
             if not least <= getattr(self, name) <= most:
                 raise Refusal(f"{name}: {getattr(self, name)} is not {least} to {most}")
+        if self.gpus and self.cores:
+            raise Refusal("cores: a node offers GPUs or cores, not both")
+        missing = [path for index in range(self.gpus) if not os.path.exists(path := f"/dev/nvidia{index}")]
+        if missing and not self.pretend:
+            raise Refusal(f"gpus: there is no {missing[0]}; --pretend invents them")
         first, last = self.uid_bounds
         if not 1_000 <= first <= last < 2**32 - 1 or any(first <= uid <= last for uid in RESERVED_UIDS):
             raise Refusal(f"uids: {self.uids!r} is not FIRST-LAST from 1000 on, without {RESERVED_UIDS.start}")
+
+    @property
+    def devices(self) -> int:
+        """How many devices it offers."""
+        return self.gpus + self.cores
 
     @property
     def uid_bounds(self) -> tuple[int, int]:

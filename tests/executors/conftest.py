@@ -128,6 +128,7 @@ class Site:
             "cluster": self.cluster.name,
             "node": name,
             "gpus": gpus,
+            "pretend": True,
             "state": self.folder / name,
             "work": self.folder / "work",
             "join-token-file": join_token,
@@ -136,7 +137,7 @@ class Site:
         }
         argv = [word for key, value in said.items() for word in (f"--{key}", str(value)) if value is not True]
         argv += [f"--{key}" for key, value in said.items() if value is True]
-        agent = AgentProcess(name, self.folder, [each for each in argv if each != "True"])
+        agent = AgentProcess(name, self.folder, argv)
         self.agents.append(agent.start())
         if joins:
             wait_for(lambda: Node.objects.filter(name=name).exclude(wake_url="").exists())
