@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from budgets.models import Cluster
@@ -17,9 +18,11 @@ def advance(cluster: Cluster, now: datetime) -> bool:
     Doing it twice, or from two processes at once, changes nothing more: facts are idempotent.
     """
     reported: set[tuple[int, Happening]] = set()
+    nodes: dict[str, Node] = {}
     while due := _due(cluster, int(now.timestamp()), reported):
+        nodes = nodes or {node.name: node for node in Node.objects.filter(cluster=cluster)}
         for happening, run in due:
-            _report(run, happening)
+            _report(run, happening, nodes)
             reported.add((run.run, happening))
     return bool(reported)
 
@@ -66,13 +69,9 @@ def _happenings(cluster: Cluster) -> list[tuple[Happening, SimulatedRun]]:
     return found
 
 
-def _report(run: SimulatedRun, happening: Happening) -> None:
+def _report(run: SimulatedRun, happening: Happening, nodes: Mapping[str, Node]) -> None:
     """Each node of the run reports its rank, at the instant at which it happened."""
     at = datetime.fromtimestamp(happening.at_s, UTC)
-    cluster_id = Run.objects.values_list("cluster_id", flat=True).get(pk=run.run)
-    nodes = {
-        node.name: node for node in Node.objects.filter(cluster=cluster_id, name__in=[name for _, name in run.ranks])
-    }
     has_begun = run.running_s is not None
     for index, name in run.ranks:
         is_exit = happening.exit_code is not None
