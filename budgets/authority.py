@@ -12,8 +12,8 @@ from typing import Any
 
 import rules
 
-from budgets import queries
 from budgets.models import BudgetNode, Person, Role, RoleGrant
+from budgets.queries import in_force, today
 
 _RULES = rules.RuleSet()
 
@@ -59,11 +59,11 @@ def may(person: Any, action: str, thing: Any = None) -> bool:
 
 def roles_of(person: Person) -> Held:
     """The person's roles in force today, read once and kept on the object."""
-    today = queries.today()
+    day = today()
     kept: tuple[date, Held] | None = person.__dict__.get("_roles_held")
-    if kept is None or kept[0] != today:
-        grants = RoleGrant.objects.filter(person=person.pk).filter(queries.in_force(today))
-        kept = (today, frozenset(grants.values_list("node_id", "role")))
+    if kept is None or kept[0] != day:
+        grants = RoleGrant.objects.filter(person=person.pk).filter(in_force(day))
+        kept = (day, frozenset(grants.values_list("node_id", "role")))
         person.__dict__["_roles_held"] = kept
     return kept[1]
 
@@ -89,7 +89,7 @@ def nodes_with(person: Person, roles: Collection[str]) -> list[int]:
 def has_part_in(person: Person, node: BudgetNode) -> bool:
     """Whether the person has a role at the node or below it, today or later."""
     grants = RoleGrant.objects.filter(person=person, node__path__contains=[node.pk])
-    return grants.exclude(valid_until__lte=queries.today()).exists()
+    return grants.exclude(valid_until__lte=today()).exists()
 
 
 # --- predicates ---------------------------------------------------------------------------------------------------

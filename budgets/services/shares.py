@@ -62,9 +62,9 @@ def set_shares(
         changed = [children[pk] for pk in sorted(after) if after[pk] != before.get(pk, [])]
         _check_own(by, changed, before, after)
         _check_sums(row, after)
+        _end_elsewhere(row, changed, cluster, Spell(valid_from, valid_until, 0))
+        _store(row, cluster, {child.pk: after[child.pk] for child in changed})
         for child in changed:
-            _end_elsewhere(row, child, cluster, Spell(valid_from, valid_until, 0))
-            _store(row, child, cluster, after[child.pk])
             _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why, recorded if by is None else None)
         if changed:
             BudgetNode.objects.filter(pk=row.pk).update(version=F("version") + 1)
@@ -82,7 +82,7 @@ def end_shares(*, node: BudgetNode, by: Person | None, reason: str) -> None:
     for cluster, parent in {share.cluster: share.parent for share in running}.items():
         before = _timelines(parent, cluster)[node.pk]
         after = overlay(before, Spell(tomorrow, None, 0))
-        _store(parent, node, cluster, after)
+        _store(parent, cluster, {node.pk: after})
         _entry(node, cluster, by, before, after, checks.reason(reason, by))
 
 
@@ -137,32 +137,34 @@ def _timelines(parent: BudgetNode, cluster: Cluster) -> Timelines:
     return found
 
 
-def _end_elsewhere(parent: BudgetNode, child: BudgetNode, cluster: Cluster, spell: Spell) -> None:
+def _end_elsewhere(parent: BudgetNode, children: Iterable[BudgetNode], cluster: Cluster, spell: Spell) -> None:
     """A child that was moved here today has its old parent's share until the day ends; a new one replaces it."""
-    others = Share.objects.filter(node=child, cluster=cluster).exclude(parent=parent).select_related("parent")
-    for old in {share.parent for share in others}:
-        _store(old, child, cluster, overlay(_timelines(old, cluster)[child.pk], spell))
+    others = Share.objects.filter(node__in=children, cluster=cluster).exclude(parent=parent).select_related("parent")
+    for old, child_id in {(share.parent, share.node_id) for share in others}:
+        _store(old, cluster, {child_id: overlay(_timelines(old, cluster)[child_id], spell)})
 
 
-def _store(parent: BudgetNode, child: BudgetNode, cluster: Cluster, spells: list[Spell]) -> None:
-    """Make the rows of one child say these spells; rows that stay as they are are left alone."""
-    wanted = set(spells)
-    for share in Share.objects.filter(parent=parent, node=child, cluster=cluster):
-        spell = Spell(share.valid_from, share.valid_until, share.basis_points)
-        if spell in wanted:
-            wanted.discard(spell)
+def _store(parent: BudgetNode, cluster: Cluster, timelines: Timelines) -> None:
+    """Make the rows of these children say these spells; rows that stay as they are are left alone."""
+    wanted = {(child_id, spell) for child_id, spells in timelines.items() for spell in spells}
+    gone = []
+    for share in Share.objects.filter(parent=parent, node__in=list(timelines), cluster=cluster):
+        key = (share.node_id, Spell(share.valid_from, share.valid_until, share.basis_points))
+        if key in wanted:
+            wanted.discard(key)
         else:
-            share.delete()
+            gone.append(share.pk)
+    Share.objects.filter(pk__in=gone).delete()
     Share.objects.bulk_create(
         Share(
-            node=child,
+            node_id=child_id,
             parent=parent,
             cluster=cluster,
             basis_points=spell.basis_points,
             valid_from=spell.start,
             valid_until=spell.end,
         )
-        for spell in sorted(wanted, key=lambda spell: spell.start)
+        for child_id, spell in sorted(wanted, key=lambda each: (each[0], each[1].start))
     )
 
 
