@@ -5,7 +5,9 @@ No Django, clock, chance, disk or network in here. This is the front door; every
 
 from .admission import refusal, refusal_in
 from .cycle import decide, order
+from .explain import amount, places
 from .order import whole_order
+from .placing import Candidate, choose_whole_nodes
 from .policy import ENGINE_VERSION, Policy
 from .reasons import Code
 from .snapshot import Snapshot
@@ -33,6 +35,7 @@ __all__ = [
     "Action",
     "BudgetNode",
     "BudgetTree",
+    "Candidate",
     "Claim",
     "Code",
     "Decision",
@@ -48,10 +51,13 @@ __all__ = [
     "Snapshot",
     "Window",
     "Workload",
+    "amount",
+    "choose_whole_nodes",
     "comparisons",
     "decide",
     "figures_of",
     "order",
+    "places",
     "refusal",
     "refusal_in",
     "whole_order",

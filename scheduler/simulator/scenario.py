@@ -30,7 +30,9 @@ from .fields import (
     whole,
 )
 
-SCHEDULERS = ("contracts", "fifo", "fifo-skip", "sjf", "srtf")
+SCHEDULERS = ("contracts", "fifo", "fifo-skip", "sjf", "srtf", "easy", "priority", "partition")
+LEVELS = {"LOW": 0, "NORMAL": 1, "HIGH": 2}
+"""Names for levels of the priority baseline, which may be any whole number."""
 ROOT = ""
 """The root of every scenario's tree."""
 PASS_EVERY_S = 60
@@ -61,7 +63,7 @@ class Job:
     startup_s: int = 0
     estimate_s: int | None = None
     is_protected: bool = False
-    level: str | None = None
+    level: int = LEVELS["NORMAL"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +298,18 @@ def _job(row: Fields, where: str) -> Job:
         startup_s=row.take("startup", duration, 0),
         estimate_s=row.take("estimate", duration, None),
         is_protected=row.take("protected", flag, False),
-        level=row.take("level", text, None),
+        level=row.take("level", _level, LEVELS["NORMAL"]),
     )
     row.finish()
     return job
+
+
+def _level(value: object, path: str) -> int:
+    if isinstance(value, str):
+        if value not in LEVELS:
+            raise ScenarioError(path, f"must be one of {', '.join(LEVELS)} or a whole number, not {shown(value)}")
+        return LEVELS[value]
+    return whole(value, path)
 
 
 def _exit_delay(value: object, path: str) -> int | None:

@@ -10,8 +10,22 @@ from typing import Protocol
 
 from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, order, refusal_in
 
+from .backfill import Easy
+from .baselines import Baseline, Fifo, ShortestFirst, View
+from .partition import Partition
+from .preempting import Priority, ShortestRemainingFirst
 from .records import JobRecord, RunRecord
 from .scenario import Job, Scenario
+
+BASELINES: Mapping[str, type[Baseline]] = {
+    "fifo": Fifo,
+    "fifo-skip": Baseline,
+    "sjf": ShortestFirst,
+    "srtf": ShortestRemainingFirst,
+    "easy": Easy,
+    "priority": Priority,
+    "partition": Partition,
+}
 
 
 class Scheduler(Protocol):
@@ -83,4 +97,6 @@ def scheduler_for(
         jobs: every workload by id, with its progress; the world's.
         runs: the runs that have not ended, by id; the world's.
     """
-    return Contracts(snapshot, scenario.policy)
+    if scenario.scheduler == "contracts":
+        return Contracts(snapshot, scenario.policy)
+    return BASELINES[scenario.scheduler](View(scenario, snapshot, jobs, runs))

@@ -1,0 +1,209 @@
+"""Plain schedulers on real nodes, to compare contracts with: what they have in common, and those that never preempt.
+
+They know no budgets and no contracts: a workload that asks for a contract is charged, so that the same figures come
+out, but nothing protects it. Draining nodes start nothing and let their runs end by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler.engine import Action, Code, Decision, Plan, Reason, Snapshot, amount, places, refusal
+
+from .records import JobRecord, RunRecord
+from .room import Hardware, Room
+from .scenario import Job, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a plain scheduler sees of a world; the world keeps it up to date."""
+
+    scenario: Scenario
+    snapshot: Snapshot
+    jobs: Mapping[str, JobRecord]
+    runs: Mapping[str, RunRecord]
+
+
+class Baseline:
+    """First come, first served, where whoever does not fit is passed (fifo-skip). Others change what they are about."""
+
+    def __init__(self, view: View) -> None:
+        """Decide in that world."""
+        self.view = view
+        self.snapshot = view.snapshot
+        self.hardware = Hardware.of(view.snapshot)
+        self._decisions: list[Decision] = []
+        self._told: Mapping[str, str] = {}
+
+    # --- the seams ------------------------------------------------------------------------------------------------
+
+    def refusal(self, job: Job) -> Reason | None:
+        """Admission: a closed node takes nothing; what is larger than the cluster could never start."""
+        nodes = self.snapshot.nodes
+        return refusal(
+            policy=self.view.scenario.policy,
+            size_milli=job.size_milli,
+            min_runtime_s=0,
+            is_entitled=True,
+            is_closed=self.snapshot.leaf(job.leaf).is_closed,
+            room_milli=nodes.total_milli if job.node is None else nodes.by_name[job.node].capacity_milli,
+            leaf_name=job.leaf,
+        )
+
+    def key(self, record: JobRecord) -> tuple[Any, ...]:
+        """Order: lower goes first."""
+        return record.submitted_s, record.job.id
+
+    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+        """Placement: start what may start of those who wait, who are in order, and say why the others wait."""
+        for record in waiting:
+            if self.hold(room, record) is None:
+                self.wait(record, self.why_it_waits(record, room))
+
+    # --- for a world ----------------------------------------------------------------------------------------------
+
+    def order(self) -> tuple[str, ...]:
+        """The queue's ids by `key`."""
+        return tuple(record.job.id for record in self._queue())
+
+    def decide(self, told: Mapping[str, str]) -> Plan:
+        """Hold what was closed, start what had to wait for others to leave, then place."""
+        self._decisions = []
+        self._told = told
+        held = self._hold_closed()
+        self._settle_plans(held)
+        waiting = [
+            each for each in self._queue() if each.job.id not in held and each.job.id not in self.snapshot.claims
+        ]
+        self.place(waiting, Room.free_now(self.snapshot, self.hardware))
+        return Plan(self.snapshot.now_s, tuple(self._decisions), tuple(each.job.id for each in waiting), {})
+
+    def is_moved_by_time(self) -> bool:
+        """Between events nothing changes."""
+        return False
+
+    def standings(self) -> object:
+        """There are none."""
+        return None
+
+    def _queue(self) -> list[JobRecord]:
+        return sorted((self.view.jobs[name] for name in self.snapshot.queued), key=self.key)
+
+    def _hold_closed(self) -> set[str]:
+        """Whatever waits in a closed leaf waits no longer (semantics.md section 8)."""
+        closed = {leaf_id for leaf_id in self.snapshot.queues if self.snapshot.tree.nodes[leaf_id].is_closed}
+        held = {each.id for each in self.snapshot.queued.values() if each.leaf in closed} if closed else set()
+        for name in sorted(held):
+            self.say(name, Action.HOLD, Reason(Code.CLOSED, "Its project is closed: move it or cancel it."))
+        return held
+
+    def _settle_plans(self, held: set[str]) -> None:
+        for claim in sorted(self.snapshot.claims.values(), key=lambda each: (each.made_s, each.workload)):
+            if claim.workload in held:
+                continue
+            by_name = self.snapshot.nodes.by_name
+            if not all(by_name[name].may_start(self.snapshot.now_s) for name in claim.holdings):
+                reason = Reason(Code.WAITING_NODES, "Its plan ended: a node of it is not fit any longer.")
+                self.say(claim.workload, Action.END_CLAIM, reason)
+            elif not any(name in self.snapshot.runs for name in claim.waits_for):
+                self.start(self.view.jobs[claim.workload], claim.holdings)
+
+    # --- for schedulers -------------------------------------------------------------------------------------------
+
+    def say(self, workload: str, action: Action, reason: Reason) -> None:
+        """Add a decision that needs no more."""
+        self._decisions.append(Decision(workload=workload, action=action, reason=reason))
+
+    def wait(self, record: JobRecord, reason: Reason) -> None:
+        """It waits; worth a decision if it was told something else."""
+        if self._told.get(record.job.id) != reason.code:
+            self.say(record.job.id, Action.WAIT, reason)
+
+    def hold(self, room: Room, record: JobRecord) -> Mapping[str, int] | None:
+        """Start it if the room has a place, which is then taken; that place."""
+        holdings = room.place(record.job.size_milli, record.job.node)
+        if holdings is not None:
+            room.take(holdings)
+            self.start(record, holdings)
+        return holdings
+
+    def start(self, record: JobRecord, holdings: Mapping[str, int]) -> None:
+        """It holds its devices from now on."""
+        size = amount(self.snapshot, sum(holdings.values()))
+        self._decisions.append(
+            Decision(
+                workload=record.job.id,
+                action=Action.START,
+                reason=Reason(Code.STARTED, f"Started with {size} on {places(holdings)}."),
+                holdings=holdings,
+                funded=record.job.min_runtime_s > 0,
+            )
+        )
+
+    def claim(
+        self,
+        record: JobRecord,
+        holdings: Mapping[str, int],
+        victims: Iterable[RunRecord],
+        why: str,
+        waits_for: Sequence[str],
+    ) -> None:
+        """Stop these runs, and hold devices for it until all in `waits_for` have left. `why` goes on with its name."""
+        for victim in victims:
+            self._decisions.append(
+                Decision(
+                    workload=victim.job.job.id,
+                    action=Action.PREEMPT,
+                    reason=Reason(Code.PREEMPTED_PRIORITY, f"Preempted: {record.job.id} {why}."),
+                    run=victim.id,
+                    by=record.job.id,
+                )
+            )
+        who = "1 run has" if len(waits_for) == 1 else f"{len(waits_for)} runs have"
+        text = f"Starts on {places(holdings)} when {who} left."
+        self._decisions.append(
+            Decision(
+                workload=record.job.id,
+                action=Action.CLAIM,
+                reason=Reason(Code.WAITING_VICTIMS, text, {"waits_for": list(waits_for)}),
+                holdings=holdings,
+                funded=record.job.min_runtime_s > 0,
+            )
+        )
+
+    def why_it_waits(self, record: JobRecord, room: Room) -> Reason:
+        """Too few free, or enough that are not together, or too few fit nodes."""
+        job = record.job
+        size = amount(self.snapshot, job.size_milli)
+        if self.snapshot.nodes.restless:
+            fit = Room.all_of(self.snapshot, self.hardware)
+            if fit.place(job.size_milli, job.node) is None:
+                return Reason(Code.WAITING_NODES, f"It needs {size}, and too few nodes are fit.")
+        if room.total_milli >= job.size_milli:
+            return Reason(Code.WAITING_PLACEMENT, f"It needs {size}, and enough are free, but not together.")
+        return Reason(Code.WAITING_CAPACITY, f"It needs {size}, and fewer are free.")
+
+
+class Fifo(Baseline):
+    """First come, first served: nobody passes the head of the line."""
+
+    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+        """Until the first that does not fit."""
+        head: JobRecord | None = None
+        for record in waiting:
+            if head is not None:
+                self.wait(record, Reason(Code.WAITING_ORDER, f"{head.job.id} came earlier and is still waiting."))
+            elif self.hold(room, record) is None:
+                head = record
+                self.wait(record, self.why_it_waits(record, room))
+
+
+class ShortestFirst(Baseline):
+    """The shortest of those that fit first, by true duration; equally short ones by id (sjf). What runs goes on."""
+
+    def key(self, record: JobRecord) -> tuple[Any, ...]:
+        """By duration."""
+        return record.job.duration_s, record.job.id

@@ -1,0 +1,242 @@
+"""Plain schedulers that preempt: shortest remaining time first, and priority with capped protection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduler.engine import Candidate, Code, Reason, amount, choose_whole_nodes
+
+from .baselines import Baseline, View
+from .records import JobRecord, RunRecord
+from .room import Room
+from .scenario import Job
+
+
+class ShortestRemainingFirst(Baseline):
+    """At every event all that could run, by the time they have left: whoever fits at its turn runs (srtf).
+
+    What runs can only stay where it is; what starts goes where devices are free, else where those who come later run.
+    """
+
+    def key(self, record: JobRecord) -> tuple[Any, ...]:
+        """By time left, then submission."""
+        return self._left_s(record), record.submitted_s, record.job.id
+
+    def _left_s(self, record: JobRecord) -> int:
+        done_s = record.progress_s
+        if record.state == "running":
+            began_s = record.runs[-1].running_s
+            assert began_s is not None
+            done_s += self.snapshot.now_s - began_s
+        return record.job.duration_s - done_s
+
+    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+        """Merge what runs with what waits."""
+        running = {run.job.job.id: run for run in self.view.runs.values() if not run.is_leaving}
+        could = room.copy()  # free, or held by those whose turn has not come
+        by_name, now_s = self.snapshot.nodes.by_name, self.snapshot.now_s
+        for run in running.values():
+            could.give({name: size for name, size in run.holdings.items() if by_name[name].may_start(now_s)})
+        planned: list[tuple[JobRecord, Mapping[str, int]]] = []
+        victims: list[RunRecord] = []
+        for record in sorted([*waiting, *(run.job for run in running.values())], key=self.key):
+            own = running.get(record.job.id)
+            if own is not None:
+                if not self._stays(own, could):
+                    victims.append(own)
+                continue
+            holdings = self.hold(room, record)
+            if holdings is None and (holdings := could.place(record.job.size_milli, record.job.node)) is not None:
+                planned.append((record, holdings))
+                room.take_free_part(holdings)
+            if holdings is None:
+                self.wait(record, self.why_it_waits(record, room))
+            else:
+                could.take(holdings)
+        self._stop_for(planned, victims)
+
+    def _stays(self, run: RunRecord, could: Room) -> bool:
+        """Whether its devices were not given to others; those of a node that is not fit nobody can be given."""
+        by_name, now_s = self.snapshot.nodes.by_name, self.snapshot.now_s
+        holdings = {name: size for name, size in run.holdings.items() if by_name[name].may_start(now_s)}
+        if not could.has(holdings):
+            return False
+        could.take(holdings)
+        return True
+
+    def _stop_for(self, planned: Sequence[tuple[JobRecord, Mapping[str, int]]], victims: Sequence[RunRecord]) -> None:
+        """Each victim leaves for the first who was given devices of its nodes; each of those waits for all of them."""
+        told: set[str] = set()
+        for record, holdings in planned:
+            of_its_nodes = [run for run in victims if not holdings.keys().isdisjoint(run.holdings)]
+            waits_for = [run.id for run in of_its_nodes]
+            news = [run for run in of_its_nodes if run.id not in told]
+            told.update(run.id for run in news)
+            self.claim(record, holdings, news, "has less time left", waits_for)
+
+
+class Priority(Baseline):
+    """Higher levels first, then first come; whoever does not fit is passed.
+
+    A workload may opt out of preemption (`protected`): those of a team hold at most its `cap_gpus` at once, and wait
+    where they would hold more. The others may go beyond on idle devices. A workload preempts those of lower levels that
+    have not opted out. A team is any budget node with a cap; one inside another is bound by both.
+    """
+
+    def __init__(self, view: View) -> None:
+        """Work out who is bound by which caps."""
+        super().__init__(view)
+        caps_milli = view.scenario.caps_milli
+        parents = {node.id: node.parent for node in view.scenario.tree}
+        self._capped: dict[str, list[str]] = {}
+        for name in parents:
+            above: list[str] = []
+            at: str | None = name
+            while at is not None:
+                if at in caps_milli:
+                    above.append(at)
+                at = parents[at]
+            self._capped[name] = above
+        self._caps_milli = caps_milli
+
+    def refusal(self, job: Job) -> Reason | None:
+        """Nor may a protected one be larger than its team's cap: it would wait for ever."""
+        reason = super().refusal(job)
+        if reason is not None or not job.is_protected:
+            return reason
+        holdings = self.hardware.empty_room(self.snapshot).place(job.size_milli, job.node)
+        size_milli = job.size_milli if holdings is None else sum(holdings.values())
+        for team in self._capped[job.leaf]:
+            if size_milli > self._caps_milli[team]:
+                cap = amount(self.snapshot, self._caps_milli[team])
+                return Reason(Code.TOO_LARGE, f"Refused: protected workloads of {team} may hold {cap} at once.")
+        return None
+
+    def key(self, record: JobRecord) -> tuple[Any, ...]:
+        """By level, then submission."""
+        return -record.job.level, record.submitted_s, record.job.id
+
+    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+        """Start within caps, on free devices or on those of lower levels."""
+        protected_milli = self._protected_milli()
+        victims = Victims(self, room)
+        for record in waiting:
+            job = record.job
+            teams = self._capped[job.leaf] if job.is_protected else ()
+            holdings, leaving = room.place(job.size_milli, job.node), None
+            if holdings is None and (found := victims.find(job)) is not None:
+                holdings, leaving = found
+            size_milli = job.size_milli if holdings is None else sum(holdings.values())
+            full = next((each for each in teams if protected_milli[each] + size_milli > self._caps_milli[each]), None)
+            if full is not None:
+                self.wait(record, self._why_capped(full, protected_milli[full]))
+                continue
+            if holdings is None:
+                self.wait(record, self.why_it_waits(record, room))
+                continue
+            for team in teams:
+                protected_milli[team] += size_milli
+            room.take_free_part(holdings)
+            if leaving is None:
+                self.start(record, holdings)
+            else:
+                victims.stop(leaving)
+                self.claim(record, holdings, leaving, "has a higher level", [run.id for run in leaving])
+
+    def _protected_milli(self) -> dict[str, int]:
+        """What protected workloads of each team hold, or will when others have left."""
+        found = dict.fromkeys(self._caps_milli, 0)
+        held = [(run.job.job, run.size_milli) for run in self.view.runs.values()]
+        claims = self.snapshot.claims.values()
+        held += [(self.view.jobs[each.workload].job, sum(each.holdings.values())) for each in claims]
+        for job, size_milli in held:
+            if job.is_protected:
+                for team in self._capped[job.leaf]:
+                    found[team] += size_milli
+        return found
+
+    def _why_capped(self, team: str, held_milli: int) -> Reason:
+        held, cap = amount(self.snapshot, held_milli), amount(self.snapshot, self._caps_milli[team])
+        text = f"Protected workloads of {team} hold {held} of the {cap} that they may."
+        return Reason(Code.WAITING_CAPACITY, text, {"team": team, "held_milli": held_milli})
+
+
+class Victims:
+    """The choice of runs that leave for one of a higher level, in one pass: of the lowest levels, and few."""
+
+    def __init__(self, scheduler: Priority, room: Room) -> None:
+        self._scheduler = scheduler
+        self._room = room
+        self._by_node: dict[str, list[RunRecord]] = {}
+        self._lowest: int | None = None
+        snapshot = scheduler.snapshot
+        for run in scheduler.view.runs.values():
+            if run.is_leaving or run.job.job.is_protected:
+                continue
+            self._lowest = min(run.job.job.level, run.job.job.level if self._lowest is None else self._lowest)
+            for name in run.holdings:
+                if snapshot.nodes.by_name[name].may_start(snapshot.now_s):
+                    self._by_node.setdefault(name, []).append(run)
+        self._failed: set[tuple[int, int]] = set()
+
+    def find(self, job: Job) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+        """Devices for it, and whom of lower levels to stop for them; None if that would not be enough."""
+        if self._lowest is None or self._lowest >= job.level or (job.level, job.size_milli) in self._failed:
+            return None
+        is_gang = job.size_milli > self._scheduler.hardware.largest_milli
+        found = self._on_whole_nodes(job) if is_gang else self._on_one_node(job)
+        if found is None and job.node is None:
+            self._failed.add((job.level, job.size_milli))
+        return found
+
+    def stop(self, victims: Sequence[RunRecord]) -> None:
+        """These are on their way out, and are nobody else's victims."""
+        gone = {run.id for run in victims}
+        for runs in self._by_node.values():
+            runs[:] = [run for run in runs if run.id not in gone]
+
+    def _lower(self, name: str, level: int) -> list[RunRecord]:
+        """Runs of a node that a level may stop: lowest level first, the latest start first."""
+        runs = [run for run in self._by_node.get(name, ()) if run.job.job.level < level]
+        return sorted(runs, key=lambda run: (run.job.job.level, -run.start_s, run.id))
+
+    def _on_one_node(self, job: Job) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+        best: tuple[tuple[tuple[int, ...], str], list[RunRecord]] | None = None
+        for name in self._by_node if job.node is None else [job.node]:
+            missing_milli = job.size_milli - self._room.free_milli.get(name, 0)
+            chosen: list[RunRecord] = []
+            for run in self._lower(name, job.level):
+                if missing_milli <= 0:
+                    break
+                chosen.append(run)
+                missing_milli -= run.holdings[name]
+            if missing_milli > 0:
+                continue
+            for run in chosen.copy():  # nobody who could be spared
+                if run.holdings[name] <= -missing_milli:
+                    chosen.remove(run)
+                    missing_milli += run.holdings[name]
+            cost = (_cost(chosen), name)
+            if best is None or cost < best[0]:
+                best = cost, chosen
+        return None if best is None else ({best[0][1]: job.size_milli}, best[1])
+
+    def _on_whole_nodes(self, job: Job) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+        candidates = []
+        for name, node in self._scheduler.snapshot.nodes.by_name.items():
+            lower = self._lower(name, job.level)
+            could_milli = self._room.free_milli.get(name, 0) + sum(run.holdings[name] for run in lower)
+            if could_milli == node.capacity_milli:
+                candidates.append(Candidate(_cost(lower), (), node))
+        chosen = choose_whole_nodes(candidates, job.size_milli)
+        if chosen is None:
+            return None
+        runs = {run.id: run for node in chosen for run in self._lower(node.name, job.level)}
+        return {node.name: node.capacity_milli for node in chosen}, [runs[name] for name in sorted(runs)]
+
+
+def _cost(victims: Sequence[RunRecord]) -> tuple[int, int, int, int]:
+    """What stopping them costs: whether there are any, the highest level among them, their devices, their number."""
+    levels = [run.job.job.level for run in victims]
+    return int(bool(victims)), max(levels, default=0), sum(run.size_milli for run in victims), len(victims)
