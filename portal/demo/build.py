@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
@@ -17,7 +18,10 @@ from budgets.models import BudgetNode
 from portal.demo import organisation, past
 from portal.demo.feed import FOUNDED
 from portal.demo.organisation import Laboratory
+from portal.supervisor.processes import end_with_parent
 from scheduler.services import history, policies, usage
+from scheduler.simulator import Scenario, simulate
+from scheduler.simulator.records import Outcome
 
 HERE_KNOBS = {"min_runtime_min_s": 60, "grace_s": 20, "pass_every_s": 5}
 """On this machine's cluster things happen within minutes, so that they can be watched."""
@@ -32,8 +36,8 @@ def is_there() -> bool:
     return BudgetNode.objects.exists()
 
 
-def build(*, seed: int, weeks: int, say: Say, now: datetime | None = None) -> Laboratory:
-    """Make everything, or, where something fails, nothing."""
+def build(*, seed: int, weeks: int, log_ins: Path, say: Say, now: datetime | None = None) -> Laboratory:
+    """Make everything, or, where something fails, nothing. The names and passwords are written to `log_ins`."""
     chance = Random(seed)
     end = (now or datetime.now(UTC)).replace(microsecond=0)
     start = end - timedelta(weeks=weeks)
@@ -42,18 +46,29 @@ def build(*, seed: int, weeks: int, say: Say, now: datetime | None = None) -> La
         policies.change(cluster=lab.clusters["here"], knobs=HERE_KNOBS, reason="so that the demo can be watched")
         plans = past.plans(lab, chance, start, end)
         say(f"living through {weeks} weeks of {' and '.join(plan.hall.cluster for plan in plans)}")
-        with ProcessPoolExecutor(len(plans), mp_context=get_context("fork")) as pool:
-            outcomes = list(pool.map(past.live_through, plans))
+        outcomes = _live_through([plan.scenario for plan in plans])
         for plan, outcome in zip(plans, outcomes, strict=True):
             cluster = lab.clusters[plan.hall.cluster]
             history.add_nodes(cluster, past.nodes(plan, start))
             added = history.add(cluster, past.workloads(lab, plan, outcome, chance))
             usage.rebuild(cluster, start, end, now=end)
             say(f"{cluster.name}: {added.workloads:,} workloads, {added.runs:,} runs")
+        _draw_log_ins(lab, log_ins)
     return lab
 
 
-def draw_log_ins(lab: Laboratory, path: Path) -> None:
+def _live_through(scenarios: Sequence[Scenario]) -> list[Outcome]:
+    """Run each in a process of its own, which ends with this one and shares nothing with it."""
+    with ProcessPoolExecutor(
+        len(scenarios),
+        mp_context=get_context("spawn"),
+        initializer=end_with_parent,
+        initargs=(os.getpid(), signal.SIGKILL),
+    ) as pool:
+        return list(pool.map(simulate, scenarios))
+
+
+def _draw_log_ins(lab: Laboratory, path: Path) -> None:
     """Give those who can sign in a password each, and write them down for this account's eyes only."""
     lines = []
     for person, title in lab.log_ins:

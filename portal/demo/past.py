@@ -19,7 +19,7 @@ from portal.demo.organisation import Laboratory
 from portal.demo.stream import APPETITE, Draft, draft, environment, mean_size, some_kind
 from scheduler.engine import BudgetNode, Node, Policy
 from scheduler.services.history import PastDecision, PastNode, PastRun, PastWorkload
-from scheduler.simulator import Scenario, simulate
+from scheduler.simulator import Scenario
 from scheduler.simulator.records import JobRecord, Outcome, RunRecord
 from scheduler.simulator.scenario import Happening, Job
 
@@ -63,7 +63,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Plan:
-    """One cluster's past before it is simulated: pure values, so that it can be simulated in a process of its own."""
+    """One cluster's past before it is simulated."""
 
     hall: Hall
     scenario: Scenario
@@ -95,11 +95,6 @@ def plans(lab: Laboratory, chance: Random, start: datetime, end: datetime) -> li
         )
         found.append(Plan(hall, scenario, {wish.code: wish.draft for wish in own}, faults))
     return found
-
-
-def live_through(plan: Plan) -> Outcome:
-    """Run it. Takes most of the demo's time; needs nothing but the plan."""
-    return simulate(plan.scenario)
 
 
 def nodes(plan: Plan, start: datetime) -> list[PastNode]:

@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--weeks", type=int, default=4, help=f"of history, 1 to {WEEKS_MAX} (default 4)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """One transaction; then the log-ins."""
+        """One transaction."""
         if not 1 <= options["weeks"] <= WEEKS_MAX:
             raise CommandError(f"--weeks: must be 1 to {WEEKS_MAX}, not {options['weeks']}", returncode=2)
         if build.is_there():
@@ -30,6 +30,10 @@ class Command(BaseCommand):
             return
         machine.write_agents(settings.DATA_DIR / "agents")
         began = time.monotonic()
-        lab = build.build(seed=options["seed"], weeks=options["weeks"], say=self.stdout.write)
-        build.draw_log_ins(lab, settings.DATA_DIR / "demo-logins.txt")
+        build.build(
+            seed=options["seed"],
+            weeks=options["weeks"],
+            log_ins=settings.DATA_DIR / "demo-logins.txt",
+            say=self.stdout.write,
+        )
         self.stdout.write(f"The demo is ready after {time.monotonic() - began:.0f} s.")
