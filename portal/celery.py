@@ -42,6 +42,11 @@ app.conf.beat_schedule = {
         "options": {"expires": ROLL_UP_S},
     },
     "feed-demo": {"task": "portal.demo.tasks.feed", "schedule": FEED_S, "options": {"expires": FEED_S}},
+    "forget-quiet-passes": {
+        "task": "scheduler.tasks.forget_quiet_passes",
+        "schedule": CHECK_S,
+        "options": {"expires": CHECK_S},
+    },
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
 }
 

@@ -21,9 +21,15 @@ PER_PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """What of the queue is wanted; empty is everything. `leaf` is a code: what waits at or below that node."""
+    """What of the queue is wanted; empty is everything. `leaf` is a code: what waits at or below that node.
+
+    `find` looks in ids, and in the names of those that the asker sees inside: their own (`asker_id`), and what is at
+    or below the nodes `inside`.
+    """
 
     find: str = ""
+    asker_id: int | None = None
+    inside: Sequence[int] = ()
     leaf: str = ""
     workload_class: str = ""
 
@@ -177,7 +183,10 @@ def waiting(cluster: Cluster) -> QuerySet[Workload]:
 def _filtered(cluster: Cluster, wanted: Filters, levels: Levels) -> QuerySet[Workload]:
     rows = waiting(cluster)
     if wanted.find:
-        rows = rows.filter(Q(code__icontains=wanted.find) | Q(name__icontains=wanted.find))
+        seen = Q(owner=wanted.asker_id) if wanted.asker_id is not None else Q(pk__in=[])
+        if wanted.inside:
+            seen |= Q(leaf__path__overlap=list(wanted.inside))
+        rows = rows.filter(Q(code__icontains=wanted.find) | Q(name__icontains=wanted.find) & seen)
     if wanted.leaf:
         level = levels.of.get(wanted.leaf)
         below = BudgetNode.objects.filter(path__contains=[level.node_id]) if level else BudgetNode.objects.none()

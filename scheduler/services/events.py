@@ -163,7 +163,8 @@ def second(instant: datetime | None) -> int | None:
 def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
     """By id: state, leaf and priority. Size, contract, submission and pin never change."""
     rows = Workload.objects.filter(pk__in={pk for pk in ids if pk is not None})
-    return {row.pk: seen_workload(row) for row in rows.only("state", "leaf_id", "priority", "reason_code", "submitted_at")}
+    columns = ("state", "leaf_id", "priority", "reason_code", "submitted_at")
+    return {row.pk: seen_workload(row) for row in rows.only(*columns)}
 
 
 def seen_workload(row: Workload) -> dict[str, Any]:

@@ -148,6 +148,7 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
     if first.owner is not None and not may(first.owner, "workload.submit", first.leaf):
         raise NotAllowed("workload.submit", f"you are no member of {first.leaf.code}")
     _check_may_run(first)
+    _check_variables(first)
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(first.cluster.pk):
         known = _submitted_before(requests)
@@ -179,6 +180,15 @@ def _check_may_run(request: Asked) -> None:
     if not may(request.owner, "workload.run_any_command", request.cluster):
         programs = ", ".join(settings.OPEN_PROGRAMS)
         raise InputError("command", f"on these nodes only an operator may run that; everybody may run {programs}")
+
+
+def _check_variables(request: Asked) -> None:
+    """An open program is harmless with any arguments, not with any environment: PATH or PYTHONPATH would replace it."""
+    if request.owner is None or settings.ANY_COMMANDS or request.cluster.executor != Cluster.Executor.AGENT:
+        return
+    foreign = sorted(set(request.environment) - {asked.ARRAY_INDEX})
+    if foreign and not may(request.owner, "workload.run_any_command", request.cluster):
+        raise InputError(f"environment.{foreign[0]}", "on these nodes only an operator may set variables")
 
 
 def _submitted_before(requests: Sequence[Asked]) -> list[Workload]:

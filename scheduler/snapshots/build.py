@@ -89,7 +89,7 @@ class Seen:
     runs: Sequence[SeenRun] = ()
     holdings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by run, then by node's name
     nodes: Sequence[SeenNode] = ()
-    use: Sequence[tuple[Sequence[int], bool, int]] = ()  # (path, funded, milli_s) of ended runs inside the lookback
+    use: Sequence[tuple[Sequence[int], bool, int]] = ()  # (path, charged, milli_s) of ended runs in the lookback
     claims: Sequence[SeenPlan] = ()
     reservations: Sequence[SeenPlan] = ()
 
@@ -167,9 +167,9 @@ def _known(plan: SeenPlan, run_ids: Mapping[int, str]) -> tuple[str, ...]:
 def _use(seen: Seen, positions: Positions) -> dict[str, LeafUse]:
     charged: dict[str, int] = {}
     uncharged: dict[str, int] = {}
-    for path, funded, amount_milli_s in seen.use:
+    for path, is_charged, amount_milli_s in seen.use:
         leaf = positions.of_path(path)
-        totals = charged if funded else uncharged
+        totals = charged if is_charged else uncharged
         totals[leaf] = totals.get(leaf, 0) + amount_milli_s
     return {leaf: LeafUse(charged.get(leaf, 0), uncharged.get(leaf, 0)) for leaf in sorted(charged.keys() | uncharged)}
 

@@ -13,6 +13,7 @@ from django.db.models import Q
 from scheduler.models import Claim, Event, Node, Pass, Reservation, Run, Workload
 from scheduler.services import events, policies
 from scheduler.services.events import Kind
+from scheduler.services.usage_sql import CREDITED
 
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
 from .present import RUN, holdings_of, run_of
@@ -114,14 +115,18 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
 def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequence[int], bool, int]]]:
     """Those that had not ended, and the use of those that had."""
     start = past.at - timedelta(seconds=lookback_s)
-    rows = list(Run.objects.filter(_open_then(past, start)).order_by("pk").values_list(*RUN, "size_milli", "ended_at"))
+    rows = list(
+        Run.objects.filter(_open_then(past, start))
+        .order_by("pk")
+        .values_list(*RUN, "size_milli", "ended_at", "end_reason")
+    )
     last = _last(past, "run_id", "run", [row[0] for row in rows])
     known = _with_events(past, [row[0] for row in rows])
     later = _later_history(past)
     now_s, start_s = int(past.at.timestamp()), int(start.timestamp())
     runs: list[SeenRun] = []
     use: dict[tuple[tuple[int, ...], bool], int] = {}
-    for *columns, size_milli, ended_at in rows:
+    for *columns, size_milli, ended_at, end_reason in rows:
         run = run_of(columns)
         values = last.get(run.pk)
         if values is None:
@@ -135,9 +140,9 @@ def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequen
             ended_s = values["ended_s"]
         held_s = min(ended_s, now_s) - max(run.started_s, start_s)
         if held_s > 0:
-            key = (tuple(run.path), run.funded)
+            key = (tuple(run.path), run.funded and end_reason not in CREDITED)
             use[key] = use.get(key, 0) + held_s * size_milli
-    return runs, [(path, funded, use[path, funded]) for path, funded in sorted(use)]
+    return runs, [(path, is_charged, use[path, is_charged]) for path, is_charged in sorted(use)]
 
 
 def _with_events(past: Pass, ids: Sequence[int]) -> set[int]:

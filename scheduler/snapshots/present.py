@@ -28,16 +28,17 @@ from scheduler.models import (
     Workload,
 )
 from scheduler.services import events, policies
+from scheduler.services.usage_sql import CREDITED
 
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
 
 USE_SQL = """
-SELECT path, funded, sum(extract(epoch FROM least(ended_at, %(now)s) - greatest(started_at, %(start)s))::bigint
-                         * size_milli)::bigint
+SELECT path, funded AND end_reason <> ALL(%(credited)s) AS charged,
+    sum(extract(epoch FROM least(ended_at, %(now)s) - greatest(started_at, %(start)s))::bigint * size_milli)::bigint
 FROM scheduler_run
 WHERE cluster_id = %(cluster)s AND ended_at > %(start)s AND started_at < %(now)s
-GROUP BY path, funded
-ORDER BY path, funded
+GROUP BY path, charged
+ORDER BY path, charged
 """
 
 
@@ -219,11 +220,14 @@ def present_nodes(cluster: Cluster) -> list[SeenNode]:
 
 
 def ended_use(cluster: Cluster, instant: datetime, lookback_s: int) -> list[tuple[Sequence[int], bool, int]]:
-    """(path, funded, milli_s) that ended runs used inside the lookback, clipped to the second at both ends."""
+    """(path, charged, milli_s) that ended runs used inside the lookback, clipped to the second at both ends.
+
+    What was funded, but credited since (section 7), is not charged.
+    """
     start = datetime.fromtimestamp(int(instant.timestamp()) - lookback_s, UTC)
     with connection.cursor() as cursor:
-        cursor.execute(USE_SQL, {"now": instant, "start": start, "cluster": cluster.pk})
-        return [(path, funded, amount) for path, funded, amount in cursor.fetchall()]
+        cursor.execute(USE_SQL, {"now": instant, "start": start, "cluster": cluster.pk, "credited": list(CREDITED)})
+        return [(path, charged, amount) for path, charged, amount in cursor.fetchall()]
 
 
 def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management.base import CommandError
+from django.db import IntegrityError, connection, transaction
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Share
@@ -225,3 +226,18 @@ def test_a_bad_trace_or_option_is_one_line_and_stores_nothing(db: None, tmp_path
         run_import(tmp_path, **options)
     assert not Cluster.objects.exists()
     assert not BudgetNode.objects.exists()
+
+
+# --- the log that only grows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE scheduler_event SET kind = 'nicer'", "DELETE FROM scheduler_event", "TRUNCATE scheduler_event CASCADE"],
+)
+def test_the_event_log_only_grows(leaf, hall, statement: str) -> None:
+    history.add(hall, [a_workload(leaf, 3, end=2)])
+    connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
+    with pytest.raises(IntegrityError, match="scheduler_event is append-only"), transaction.atomic():
+        connection.cursor().execute(statement)
+    assert Event.objects.filter(kind="history_added").count() == 1

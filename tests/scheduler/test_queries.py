@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -75,11 +76,13 @@ def test_totals_of_the_cluster(make_world: Callable[..., World]) -> None:
 def test_filters(make_world: Callable[..., World]) -> None:
     world = busy(make_world, rows=2)
 
-    def codes(**wanted: str) -> list[str]:
+    def codes(**wanted: Any) -> list[str]:
         return [row.code for row in queue.page(world.cluster, filters=Filters(**wanted)).rows]
 
     assert codes(leaf="A") == ["A2-0001", "A2-0002"]
-    assert codes(find="TUNE 1") == ["A2-0002"]
+    assert codes(find="a2-0002") == ["A2-0002"]
+    assert codes(find="TUNE 1", inside=[world.leaves["A"].pk]) == ["A2-0002"]
+    assert codes(find="TUNE 1", inside=[world.leaves["B"].pk]) == [], "names are for those who see inside"
     assert codes(workload_class="unallocated") == ["B-0003"]
     assert codes(leaf="nowhere") == []
 
