@@ -1,0 +1,43 @@
+"""`manage.py generate research-lab`: an invented scenario file. Needs no database."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from scheduler.management.files import CommandOnFiles, fail, write_text
+from scheduler.simulator.lab import GPUS_PER_NODE, research_lab
+
+KINDS = ("research-lab",)
+LEAST_GPUS = 64
+
+
+class Command(CommandOnFiles):
+    """Invent a scenario from a seed."""
+
+    help = "Write an invented scenario; the same seed gives the same file."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The command line."""
+        parser.add_argument("kind", metavar="KIND", choices=KINDS, help=f"one of {', '.join(KINDS)}")
+        parser.add_argument("--seed", type=int, required=True, metavar="N", help="where all chance comes from")
+        parser.add_argument("--days", type=int, default=30, metavar="D", help="how long it lasts (default 30)")
+        parser.add_argument("--gpus", type=int, default=1_024, metavar="G", help="of the cluster (default 1,024)")
+        parser.add_argument("--out", metavar="FILE", help="where to write it (default: standard output)")
+
+    def handle(self, **options: Any) -> None:
+        """Invent and write."""
+        days, gpus = options["days"], options["gpus"]
+        if not 1 <= days <= 366:
+            fail("--days", f"must be from 1 to 366, but is {days}")
+        if gpus % GPUS_PER_NODE or not LEAST_GPUS <= gpus <= 100_000:
+            fail("--gpus", f"must be a multiple of {GPUS_PER_NODE} from {LEAST_GPUS} to 100,000, but is {gpus}")
+        scenario = research_lab(random.Random(options["seed"]), seed=options["seed"], days=days, gpus=gpus)
+        if options["out"] is None:
+            self.print_json(scenario)
+            return
+        write_text(options["out"], json.dumps(scenario))
+        self.stdout.write(f"{len(scenario['workloads']):,} workloads of {days} days written to {options['out']}")
