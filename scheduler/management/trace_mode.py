@@ -79,7 +79,7 @@ def run(options: Mapping[str, Any], write: Callable[[str], object]) -> None:
 
 def _jobs(name: str) -> list[CountedJob]:
     try:
-        jobs = counted.read(read_text(name))
+        jobs = counted.read_any(read_text(name))
     except TraceError as error:
         fail(name, str(error))
     if not jobs:

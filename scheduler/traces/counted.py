@@ -1,25 +1,41 @@
-"""Traces as jobs to count GPUs with (`simulator.counting`): whichever of the formats below a file has.
+"""Traces as jobs to count GPUs with (`simulator.counting`), whichever format a file has.
 
-The normalised CSV has job_id, submit_time, duration, num_gpus and vc; Tiresias's has num_gpu and no team.
+Two formats are read here: the normalised CSV with job_id, submit_time, duration, num_gpus and vc; and Tiresias's, which
+has num_gpu and no team.
 """
 
 from __future__ import annotations
 
 from scheduler.simulator.counting import CountedJob
 
+from . import alibaba, swf
 from .rows import Row, TraceError, header_of, read_rows
 
 NORMALISED = ("job_id", "submit_time", "duration", "num_gpus", "vc")
 TIRESIAS = ("job_id", "submit_time", "duration", "num_gpu")
 
 
-def read(content: str) -> list[CountedJob]:
-    """All jobs, in the order of the file.
+def read_any(content: str) -> list[CountedJob]:
+    """All jobs of a CSV as below, of a log in the Standard Workload Format, or of Alibaba's pods.
 
     Raises:
         TraceError: names row and field.
     """
-    columns = TIRESIAS if "num_gpu" in header_of(content) else NORMALISED
+    if swf.is_swf(content):
+        return swf.read(content).jobs
+    if "gpu_milli" in header_of(content):
+        return alibaba.read(content).jobs
+    return read(content)
+
+
+def read(content: str) -> list[CountedJob]:
+    """All jobs of a normalised CSV, or of one with Tiresias's columns, in the order of the file.
+
+    Raises:
+        TraceError: names row and field.
+    """
+    header = header_of(content)
+    columns = TIRESIAS if "num_gpu" in header and "num_gpus" not in header else NORMALISED
     jobs: list[CountedJob] = []
     rows: dict[str, int] = {}
     for row in read_rows(content, columns):

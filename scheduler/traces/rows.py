@@ -32,6 +32,10 @@ class Row:
         self.line = line
         self._cells = cells
 
+    def has(self, field: str) -> bool:
+        """Whether a cell says anything."""
+        return bool(self._cells[field].strip())
+
     def text(self, field: str) -> str:
         """A text that is not empty; an id of digits stays text."""
         value = self._cells[field].strip()

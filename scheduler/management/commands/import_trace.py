@@ -1,4 +1,4 @@
-"""`manage.py import_trace FILE --format philly`: turn a trace into a scenario file, or into a cluster's history.
+"""`manage.py import_trace FILE --format NAME`: turn a trace into a scenario file, or into a cluster's history.
 
 A scenario needs no database.
 """
@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 from django.core.management.base import CommandParser
 from django.db import connection
 
+from scheduler.management import other_traces
 from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text, write_text
 from scheduler.traces import TraceError, philly
 
-FORMATS = ("philly",)
+FORMATS = ("philly", *other_traces.FORMATS)
 SIMULATED_GPUS = 512
 """What a scenario's cluster has unless something else is said."""
 Read = TypeVar("Read")
@@ -31,7 +32,7 @@ class Command(CommandOnFiles):
         """The command line."""
         parser.add_argument("file", metavar="FILE", help='the trace; "-" reads standard input')
         parser.add_argument("--format", required=True, choices=FORMATS, help="whose format it has")
-        parser.add_argument("--shares", required=True, metavar="FILE", help="the teams' quotas in nodes (CSV)")
+        parser.add_argument("--shares", metavar="FILE", help="philly: the teams' quotas in nodes (CSV)")
         parser.add_argument("--other-shares", type=int, default=1, metavar="N", help="of each other team (default 1)")
         parser.add_argument("--from", dest="start", metavar="DATE", help="first day (default: the trace's)")
         parser.add_argument("--until", metavar="DATE", help="the day after the last (default: the trace's)")
@@ -40,9 +41,15 @@ class Command(CommandOnFiles):
         parser.add_argument("--to", choices=("scenario", "database"), default="scenario", help="default: scenario")
         parser.add_argument("--out", metavar="FILE", help="where to write the scenario")
         parser.add_argument("--cluster", metavar="NAME", help="of the new cluster in the database")
+        other_traces.add_options(parser)
 
     def handle(self, **options: Any) -> None:
         """Read, choose, write."""
+        if options["format"] in other_traces.FORMATS:
+            other_traces.to_scenario(options, self.stdout.write)
+            return
+        if options["shares"] is None:
+            fail("--shares", "is needed with --format philly")
         is_scenario = options["to"] == "scenario"
         needed = "out" if is_scenario else "cluster"
         if not options[needed]:

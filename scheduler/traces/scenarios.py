@@ -1,0 +1,57 @@
+"""Any trace's jobs as a scenario file's object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scheduler.simulator.counting import CountedJob
+
+
+def scenario(
+    jobs: Sequence[CountedJob],
+    *,
+    name: str,
+    cluster: Mapping[str, Any],
+    shares: Mapping[str, int],
+    cap_s: int,
+    uncharged_teams: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Every job as a resumable workload with a contract of its duration, at most `cap_s`.
+
+    Instant 0 is the first submission. As short jobs are to keep their contracts, the scenario's policy lowers
+    `min_runtime_min_s` to 1 s. An estimate is kept for the schedulers that go by it.
+
+    Args:
+        jobs: in the order of the file.
+        name: of the scenario.
+        cluster: the scenario's cluster.
+        shares: by team, of every team that has a job.
+        cap_s: the longest contract.
+        uncharged_teams: teams whose jobs ask for no contract.
+    """
+    start_s = min(job.submit_s for job in jobs)
+    return {
+        "name": name,
+        "cluster": dict(cluster),
+        "tree": {team: shares[team] for team in sorted(shares)},
+        "policy": {"min_runtime_min_s": 1, "min_runtime_max_s": max(cap_s, 1)},
+        "workloads": [
+            _workload(job, start_s, 0 if job.team in uncharged_teams else min(job.duration_s, cap_s)) for job in jobs
+        ],
+    }
+
+
+def _workload(job: CountedJob, start_s: int, min_runtime_s: int) -> dict[str, Any]:
+    whole, rest = divmod(job.size_milli, 1_000)
+    row: dict[str, Any] = {
+        "id": job.id,
+        "leaf": job.team,
+        "submit": job.submit_s - start_s,
+        "gpus": job.size_milli / 1_000 if rest else whole,
+        "min_runtime": min_runtime_s,
+        "duration": job.duration_s,
+    }
+    if job.estimate_s is not None:
+        row["estimate"] = job.estimate_s
+    return row
