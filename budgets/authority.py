@@ -37,11 +37,6 @@ def register(action: str, predicate: rules.Predicate) -> None:
     _RULES.add_rule(action, predicate)
 
 
-def actions() -> list[str]:
-    """All known actions, sorted."""
-    return sorted(_RULES)
-
-
 def may(person: Any, action: str, thing: Any = None) -> bool:
     """Whether the person may do `action` to `thing` now. Nobody signed out, and nobody disabled, may do anything.
 
@@ -113,13 +108,6 @@ def _strictly_above(*roles: str) -> rules.Predicate:
     return rules.Predicate(test, name=f"has {'/'.join(roles)} above")
 
 
-def _anywhere(*roles: str) -> rules.Predicate:
-    """One of the roles at any node."""
-    return rules.Predicate(
-        lambda person, _thing: any(role in roles for _node, role in roles_of(person)), name=f"has {'/'.join(roles)}"
-    )
-
-
 def _grants(person: Person, grant: RoleGrant | None) -> bool:
     """People and roles are the administrators'; a manager names members here and below, and managers below.
 
@@ -152,4 +140,3 @@ register("node.close", _strictly_above(Role.MANAGER))
 register("share.change", _somewhere_above(Role.MANAGER))
 register("role.grant", rules.Predicate(_grants, name="grants"))
 register("role.end", rules.Predicate(_ends, name="ends"))
-register("people.change", _anywhere(Role.ADMINISTRATOR))

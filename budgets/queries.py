@@ -120,12 +120,6 @@ def submittable_leaves(person: Person) -> QuerySet[BudgetNode]:
     return open_leaves().filter(path__overlap=nodes).order_by("path")
 
 
-def ancestors(node: BudgetNode) -> list[BudgetNode]:
-    """The nodes from the root down to this one, both included. One query."""
-    found = BudgetNode.objects.in_bulk(node.path)
-    return [found[pk] for pk in node.path]
-
-
 def _steps(cluster: Cluster, start: date, end: date, only: int | None) -> dict[int, Steps]:
     root = BudgetNode.objects.values_list("pk", flat=True).get(parent=None)
     shares: dict[int, list[Share]] = {}
