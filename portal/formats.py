@@ -1,7 +1,7 @@
 """How numbers, instants and durations are written for people: one place for pages, charts and copied text.
 
-Numbers keep a no-break space before their unit (a narrow one before %), thousands have commas, minus is U+2212, and every
-instant names its zone. Amounts come in whole thousandths of the cluster's unit, shares in basis points.
+Numbers keep a no-break space before their unit (a narrow one before %), thousands have commas, minus is U+2212, and
+every instant names its zone. Amounts come in whole thousandths of the cluster's unit, shares in basis points.
 """
 
 from __future__ import annotations

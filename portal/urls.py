@@ -1,9 +1,38 @@
-"""Every address of the portal."""
+"""Every address of the portal. tests/portal/test_routes.py says of each who gets what; list new ones there."""
 
 from django.contrib import admin
+from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
+from portal.views import home, node, nodes, queue, shares, signing, submit, tree, workload, workloads
+
 urlpatterns = [
+    path("", home.Home.as_view(), name="home"),
+    path("login/", signing.SignIn.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+    path("theme/", signing.theme, name="theme"),
+    path("tree/", tree.Tree.as_view(), name="tree"),
+    path("tree/<slug:cluster>/", tree.Tree.as_view(), name="tree"),
+    path("budget/<str:code>/", node.NodeBudget.as_view(), name="node"),
+    path("budget/<str:code>/shares/", shares.Shares.as_view(), name="shares"),
+    path("queue/", queue.Queue.as_view(), name="queue"),
+    path("queue/<slug:cluster>/", queue.Queue.as_view(), name="queue"),
+    path("nodes/", nodes.Nodes.as_view(), name="nodes"),
+    path("nodes/<slug:cluster>/", nodes.Nodes.as_view(), name="nodes"),
+    path("nodes/<slug:cluster>/<str:name>/drain/", nodes.OperateNode.as_view(verb="drain"), name="drain"),
+    path("nodes/<slug:cluster>/<str:name>/resume/", nodes.OperateNode.as_view(verb="resume"), name="resume"),
+    path("workloads/", workloads.Workloads.as_view(), name="workloads"),
+    path("workloads/new/", submit.Submit.as_view(), name="submit"),
+    path("workloads/new/preview/", submit.Preview.as_view(), name="preview"),
+    path("workloads/<str:code>/", workload.WorkloadPage.as_view(), name="workload"),
+    path("workloads/<str:code>/text/", workload.WorkloadText.as_view(), name="workload_text"),
+    path("workloads/<str:code>/log/", workload.WorkloadLog.as_view(), name="log"),
+    path("workloads/<str:code>/cancel/", workload.CancelWorkload.as_view(), name="cancel"),
     path("api/v1/agent/", include("portal.api.agent")),
     path("admin/", admin.site.urls),
 ]
+
+handler400 = "portal.views.errors.bad_request"
+handler403 = "portal.views.errors.forbidden"
+handler404 = "portal.views.errors.not_found"
+handler500 = "portal.views.errors.broken"

@@ -76,6 +76,12 @@ def hours_word(cluster: Cluster) -> str:
 
 
 @register.filter
+def ratio(value: float | None) -> str:
+    """A measured ratio as per cent with one decimal and no sign: 93.2; a dash where there is none."""
+    return formats.NOT_APPLICABLE if value is None else formats.measured(Fraction(value))
+
+
+@register.filter
 def near(at: datetime, now: datetime) -> str:
     """The time of an instant, with its day unless that is today."""
     return formats.near_instant(at, now)
@@ -85,6 +91,57 @@ def near(at: datetime, now: datetime) -> str:
 def since(at: datetime, now: datetime) -> str:
     """How long ago an instant was."""
     return formats.duration(int((now - at).total_seconds()))
+
+
+@register.filter
+def day_text(value: str) -> str:
+    """Thu 2 Jul 2026, of a date that is stored as text."""
+    return formats.day(date.fromisoformat(value))
+
+
+@register.filter
+def difference(after: int, before: int) -> str:
+    """The change from one share to another: +5.00."""
+    return formats.change(after - before)
+
+
+@register.filter
+def hours_exact(milli_s: int) -> str:
+    """Device time in hours with one decimal, for the tables behind charts, whose rows are small."""
+    return formats.half_up(Fraction(milli_s, formats.MILLI_S_PER_HOUR), 1)
+
+
+@register.filter
+def fraction_hours(milli_s: Fraction) -> str:
+    """Exact device time in hours with one decimal."""
+    return formats.half_up(milli_s / formats.MILLI_S_PER_HOUR, 1)
+
+
+@register.filter
+def bar_value(fraction: Fraction) -> str:
+    """The length of a bar, in per cent, for its style."""
+    return f"{min(float(fraction * 100), 10 * FULL_BAR_PERCENT):.1f}"
+
+
+@register.filter
+def near_exact(at: datetime, now: datetime) -> str:
+    """The time to the second, with its day unless that is today; the zone stands in the table's caption."""
+    on, today = formats.local(at).date(), formats.local(now).date()
+    return formats.clock_exact(at) if on == today else f"{formats.short_day(on)}, {formats.clock_exact(at)}"
+
+
+@register.filter
+def event_day(at: datetime) -> str:
+    """Thu 2 Jul 2026."""
+    return formats.day(formats.local(at).date())
+
+
+@register.filter
+def point_name(at: datetime, step: str) -> str:
+    """How a row of a chart's table is called: Thu 2 Jul, 14:00; or only the day."""
+    on = formats.local(at)
+    named = formats.day(on.date(), today=on.date())
+    return named if step == "day" else f"{named}, {formats.clock(at)}"
 
 
 @register.simple_tag
@@ -143,7 +200,8 @@ def spark(ratios: Sequence[Fraction | None], words: str) -> SafeString:
     last_x, last_y = SPARK_EDGE + known[-1][0] * step, y(known[-1][1])
     return format_html(
         '<svg class="spark" width="92" height="24" viewBox="0 0 92 24" role="img" aria-label="{}">'
-        '<line class="ref" x1="0" x2="90" y1="{}" y2="{}"/><polyline points="{}"/><circle cx="{}" cy="{}" r="2.2"/></svg>',
+        '<line class="ref" x1="0" x2="90" y1="{}" y2="{}"/>'
+        '<polyline points="{}"/><circle cx="{}" cy="{}" r="2.2"/></svg>',
         f"{words}: from {known[0][1] * 100:.0f} to {known[-1][1] * 100:.0f}",
         f"{y(1):.1f}",
         f"{y(1):.1f}",

@@ -1,0 +1,335 @@
+"""Charts as plotly's JSON. Colours are roles of the style sheet ("role:delivered"), resolved by static/js/charts.js.
+
+Every chart has its table beside it on the page, made from the same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from budgets.models import Cluster
+from budgets.queries import midnight
+from portal import formats
+from scheduler.queries.usage import Series
+from scheduler.queries.workload import Explanation, RunLine
+
+MILLI = 1_000
+MARKS_MAX = 10_000
+"""Bars and points in one chart."""
+NOTES_MAX = 4
+TEXTURED_FROM = 5
+"""Team colours from this number on carry level lines."""
+HATCH = {"shape": "/", "size": 6, "solidity": 0.35}
+
+Figure = dict[str, Any]
+
+
+def wall(at: datetime) -> str:
+    """An instant as the axis shows it: the organisation's clock, without a zone."""
+    return formats.local(at).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def axis(**more: Any) -> Figure:
+    """An axis with the page's lines."""
+    return {"gridcolor": "role:line", "linecolor": "role:line-2", "zeroline": False, **more}
+
+
+def layout(**more: Any) -> Figure:
+    """What all charts share."""
+    return {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 44, "r": 112, "t": 28, "b": 28},
+        "showlegend": False,
+        "hovermode": "x unified",
+        "barmode": "overlay",
+        "bargap": 0,
+        "separators": ".,",
+        "dragmode": False,
+        **more,
+    }
+
+
+# --- usage against entitlement ----------------------------------------------------------------------------------------
+
+
+def usage_against_entitlement(
+    series: Series, steps: Sequence[tuple[date, Fraction]], cluster: Cluster, size_milli: int
+) -> Figure:
+    """Entitled as a stepped line; delivered within it, borrowed above it, owed and not delivered hatched below it.
+
+    All in units of the cluster, as means of each point; blank below the line is where nobody asked or nodes were in
+    repair. `steps` are the entitlements by day, `size_milli` the cluster's devices.
+    """
+    spans = [(point.end - point.start).total_seconds() for point in series.points]
+    starts = [wall(point.start) for point in series.points]
+
+    def mean(name: str) -> list[float]:
+        return [
+            round(getattr(point.books, name) / (MILLI * span), 3)
+            for point, span in zip(series.points, spans, strict=True)
+        ]
+
+    entitled, within = mean("entitled_milli_s"), mean("within_milli_s")
+    short, borrowed = mean("not_delivered_milli_s"), mean("borrowed_milli_s")
+    common = {
+        "type": "bar",
+        "x": starts,
+        "width": [span * 1_000 for span in spans],
+        "offset": 0,
+        "marker_line": {"width": 0},
+    }
+
+    def bars(name: str, heights: list[float], base: list[float], marker: Figure) -> Figure:
+        trace = {**common, "name": name, "y": heights, "base": base, "customdata": heights}
+        trace["marker"] = {**marker, "line": trace.pop("marker_line")}
+        return {**trace, "hovertemplate": "%{customdata:,.1f}"}
+
+    ground = {"color": "role:short/14", "pattern": {**HATCH, "fgcolor": "role:short", "bgcolor": "role:short/14"}}
+    ends = [*starts, wall(series.points[-1].end)] if series.points else []
+    data = [
+        bars("delivered within it", within, [0.0] * len(within), {"color": "role:delivered"}),
+        bars("owed, not delivered", short, within, ground),
+        bars("borrowed, above it", borrowed, entitled, {"color": "role:borrowed"}),
+        top_edge(ends, borrowed, entitled),
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "entitled",
+            "x": ends,
+            "y": [*entitled, *entitled[-1:]],
+            "line": {"color": "role:ink", "width": 2, "shape": "hv"},
+            "hovertemplate": "%{y:,.1f}",
+        },
+    ]
+    notes = share_changes(steps, series, size_milli)
+    return {
+        "data": data,
+        "layout": layout(
+            xaxis=axis(type="date", showgrid=False, tickformatstops=TIME_STOPS, hoverformat=HOVER_FORMATS[series.step]),
+            yaxis=axis(rangemode="tozero", nticks=5, tickformat=",~g"),
+            shapes=[note_line(at) for at, _ in notes],
+            annotations=[
+                unit_title(
+                    f"{formats.unit_word(cluster.unit)}, mean of {'an hour' if series.step == 'hour' else 'a day'}"
+                ),
+                *[note_text(at, words) for at, words in notes],
+                *edge_labels(entitled, within, short, borrowed),
+            ],
+        ),
+    }
+
+
+TIME_STOPS = [
+    {"dtickrange": [None, 43_200_000], "value": "%H:%M"},
+    {"dtickrange": [43_200_000, None], "value": "%-d %b"},
+]
+HOVER_FORMATS = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b %Y"}
+
+
+def top_edge(ends: list[str], borrowed: list[float], entitled: list[float]) -> Figure:
+    """The upper edge of what was borrowed, so that it ends clearly; nothing where nothing was."""
+    tops: list[float | None] = [
+        base + height if height else None for base, height in zip(entitled, borrowed, strict=True)
+    ]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": ends,
+        "y": [*tops, *tops[-1:]],
+        "line": {"color": "role:delivered", "width": 1.5, "shape": "hv"},
+        "hoverinfo": "skip",
+    }
+
+
+def share_changes(steps: Sequence[tuple[date, Fraction]], series: Series, size_milli: int) -> list[tuple[str, str]]:
+    """Where the entitlement changed inside the chart, with the units from and to; the last NOTES_MAX."""
+    if not series.points:
+        return []
+    first, last = series.points[0].start, series.points[-1].end
+    units = Fraction(size_milli, MILLI)
+    found = [
+        (
+            wall(midnight(day)),
+            f"{formats.short_day(day)}: {formats.entitled_units(old * units)} → {formats.entitled_units(new * units)}",
+        )
+        for (_, old), (day, new) in pairwise(steps)
+        if first < midnight(day) < last
+    ]
+    return found[-NOTES_MAX:]
+
+
+def unit_title(words: str) -> Figure:
+    """The axis' unit, once, at the top left."""
+    return {
+        "text": words, "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom",
+        "xshift": -40, "yshift": 8, "showarrow": False,
+    }  # fmt: skip
+
+
+def note_line(at: str) -> Figure:
+    """A dotted upright line."""
+    return {
+        "type": "line", "x0": at, "x1": at, "xref": "x", "yref": "paper", "y0": 0, "y1": 1,
+        "line": {"color": "role:ink-3", "width": 1, "dash": "dot"},
+    }  # fmt: skip
+
+
+def note_text(at: str, words: str) -> Figure:
+    """What a dotted line stands for."""
+    return {
+        "text": f"<b>{words}</b>", "x": at, "xref": "x", "yref": "paper", "y": 1, "xanchor": "left",
+        "yanchor": "bottom", "showarrow": False, "font": {"color": "role:ink"}, "name": "edge",
+    }  # fmt: skip
+
+
+def edge_labels(entitled: list[float], within: list[float], short: list[float], borrowed: list[float]) -> list[Figure]:
+    """Labels at the right edge, where the last point ends, pushed apart; the legend below says all of them again."""
+    if not entitled:
+        return []
+    top = max(max(entitled), *(e + b for e, b in zip(entitled, borrowed, strict=True)), 1e-9) * 1.05
+    wanted = [
+        (entitled[-1], f"<b>{entitled[-1]:,.1f} entitled</b>", "role:ink"),
+        (within[-1] / 2, "delivered", "role:ink-2"),
+    ]
+    if short[-1]:
+        wanted.append((within[-1] + short[-1] / 2, "owed, not<br>delivered", "role:short"))
+    if borrowed[-1]:
+        wanted.append((entitled[-1] + borrowed[-1], "borrowed", "role:ink-2"))
+    labels: list[Figure] = []
+    floor = 0.0
+    for at, words, colour in sorted(wanted):
+        at = max(at, floor)
+        floor = at + top * (0.15 if "<br>" in words else 0.08)
+        labels.append({
+            "text": words, "xref": "paper", "x": 1, "yref": "y", "y": at, "xanchor": "left", "xshift": 8,
+            "align": "left",
+            "showarrow": False, "font": {"color": colour}, "name": "edge",
+        })  # fmt: skip
+    return labels
+
+
+# --- the runs of a workload -------------------------------------------------------------------------------------------
+
+LANE, CHARGES = [0.5, 0.86], [0.0, 0.34]
+"""Upper part: the runs; lower part: what was charged so far."""
+FUTURE_TINT = 38
+LEAD = timedelta(minutes=2)
+
+
+def runs_of(explanation: Explanation, colour: int) -> Figure:
+    """Runs on a time line: solid inside the contract, striped after it, tinted where it is still to come; preempted
+    with a red edge, a promise with a dashed outline, now with a line; below, the charge as it grew.
+    """
+    team = f"role:team-{colour}"
+    now = explanation.now
+    data: list[Figure] = []
+    shapes: list[Figure] = []
+    for run in explanation.runs:
+        data += run_bars(run, now, team, textured=colour >= TEXTURED_FROM)
+        if run.preempted_by and run.ended_at:
+            shapes.append(upright(run.ended_at, "role:short", 4))
+    notes = [{
+        "text": "<b>now</b>", "x": wall(now), "xref": "x", "yref": "paper", "y": 0.9, "yanchor": "bottom",
+        "showarrow": False, "font": {"color": "role:ink"},
+    }]  # fmt: skip
+    shapes.append({**upright(now, "role:ink", 1.5), "y0": 0, "y1": 0.9})
+    if explanation.promised_at and explanation.workload.state == "queued":
+        at = explanation.promised_at
+        until = at + timedelta(seconds=explanation.workload.min_runtime_s)
+        shapes.append({
+            "type": "rect", "x0": wall(at), "x1": wall(until), "yref": "paper", "y0": LANE[0], "y1": LANE[1],
+            "line": {"color": "role:ink", "width": 1.5, "dash": "dash"},
+        })  # fmt: skip
+        notes.append({
+            "text": f"<b>reserved, {formats.clock(at)}</b>", "x": wall(at), "yref": "paper", "y": sum(LANE) / 2,
+            "xanchor": "left", "showarrow": False, "font": {"color": "role:ink"},
+        })  # fmt: skip
+    data.append(charges(explanation))
+    unit = explanation.workload.cluster.unit
+    notes.append({**unit_title(f"Charged, {formats.hours_word(unit)}"), "y": CHARGES[1], "yshift": 4})
+    return {
+        "data": data,
+        "layout": layout(
+            margin={"l": 44, "r": 12, "t": 8, "b": 28},
+            hovermode="closest",
+            xaxis=axis(type="date", anchor="y2", tickformatstops=TIME_STOPS),
+            yaxis=axis(domain=LANE, visible=False, range=[-0.5, 0.5], fixedrange=True),
+            yaxis2=axis(domain=CHARGES, anchor="x", rangemode="tozero", nticks=3, tickformat=",~g"),
+            shapes=shapes,
+            annotations=notes,
+        ),
+    }
+
+
+def upright(at: datetime, colour: str, width: float) -> Figure:
+    """A line across the lane of the runs."""
+    return {
+        "type": "line", "x0": wall(at), "x1": wall(at), "yref": "paper", "y0": LANE[0], "y1": LANE[1],
+        "line": {"color": colour, "width": width},
+    }  # fmt: skip
+
+
+def run_bars(run: RunLine, now: datetime, team: str, *, textured: bool) -> list[Figure]:
+    """The parts of one run: start-up and contract, after it, and the contract still to come."""
+    end = run.ended_at or now
+    contract_end = run.contract_ends_at if run.funded else None
+    if not run.funded:
+        hatch = {
+            "color": "role:bg",
+            "pattern": {**HATCH, "size": 5, "fgcolor": team, "bgcolor": "role:bg"},
+            "line": {"color": team, "width": 1},
+        }
+        return [bar_of(run, "unallocated: can be interrupted at any time", run.started_at, end, hatch)]
+    texture = (
+        {"pattern": {"shape": "-", "size": 5, "solidity": 0.25, "fgcolor": "role:bg/26", "bgcolor": team}}
+        if textured
+        else {}
+    )
+    solid = {"color": team, **texture}
+    split = min(end, contract_end) if contract_end else end
+    bars = [bar_of(run, "inside its contract", run.started_at, split, solid)]
+    if contract_end and end > contract_end:
+        stripes = {"color": team, "pattern": {**HATCH, "size": 7, "fgcolor": "role:bg/42", "bgcolor": team}}
+        bars.append(bar_of(run, "after it: can be interrupted", contract_end, end, stripes))
+    if contract_end and run.ended_at is None and contract_end > now:
+        bars.append(bar_of(run, "contract still to come", now, contract_end, {"color": f"{team}/{FUTURE_TINT}"}))
+    return bars
+
+
+def bar_of(run: RunLine, what: str, start: datetime, end: datetime, marker: Figure) -> Figure:
+    """One bar in the lane."""
+    span_s = int((end - start).total_seconds())
+    when = f"{formats.clock_exact(start)} to {formats.clock_exact(end)}, {formats.duration(span_s)}"
+    words = f"Run {run.number}, {what}<br>{when}"
+    return {
+        "type": "bar", "orientation": "h", "y": [0], "base": [wall(start)], "x": [span_s * 1_000], "width": 1,
+        "marker": {"line": {"width": 0}, **marker}, "hovertemplate": f"{words}<extra></extra>", "name": what,
+    }  # fmt: skip
+
+
+def charges(explanation: Explanation) -> Figure:
+    """What was charged so far, as it grew: flat while it waited, rising while a funded run held its devices."""
+    total = Fraction(0)
+    xs: list[str] = []
+    ys: list[float] = []
+    for run in explanation.runs:
+        if not run.funded:
+            continue
+        xs.append(wall(run.started_at))
+        ys.append(round(float(total), 3))
+        total += Fraction(run.charged_milli_s, formats.MILLI_S_PER_HOUR)
+        xs.append(wall(run.ended_at or explanation.now))
+        ys.append(round(float(total), 3))
+    if xs:
+        xs.append(wall(explanation.now))
+        ys.append(round(float(total), 3))
+    return {
+        "type": "scatter", "mode": "lines", "x": xs, "y": ys, "yaxis": "y2", "name": "charged",
+        "line": {"color": "role:delivered", "width": 1.5}, "fill": "tozeroy", "fillcolor": "role:delivered/25",
+        "hovertemplate": "%{y:,.1f} charged by %{x|%H:%M}<extra></extra>",
+    }  # fmt: skip

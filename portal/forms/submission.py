@@ -1,0 +1,70 @@
+"""The form of a submission."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+
+from budgets.models import BudgetNode, Cluster
+from portal.forms.strict import StrictForm
+from portal.forms.typed import CommandField, DurationField, UnitsField
+
+
+class SubmissionForm(StrictForm):
+    """What a workload asks for. Bounds are the services' to check; this reads what was typed."""
+
+    error_fields = {
+        "leaf": "project",
+        "size_milli": "size",
+        "min_runtime_s": "contract",
+        "time_limit_s": "time_limit",
+        "count": "tasks",
+    }
+
+    cluster = forms.ChoiceField()
+    project = forms.ChoiceField(help_text="Its share is charged, and orders the queue.")
+    name = forms.CharField(max_length=120, required=False, help_text="For people; may stay empty.")
+    size = UnitsField(
+        label="GPUs", initial="1", help_text="All at once or none. More than one node's worth takes whole nodes."
+    )
+    contract = DurationField(
+        initial="1 h",
+        help_text=(
+            "Once it runs, nobody can take its GPUs for this long: say 2 h, or 45 min. A short contract starts sooner. "
+            "0 is unallocated: free of charge, and interrupted when anybody funded needs them."
+        ),
+    )
+    priority = forms.IntegerField(
+        min_value=-1_000, max_value=1_000, initial=0, help_text="Higher first, inside the project only."
+    )
+    resumable = forms.BooleanField(
+        required=False,
+        help_text="When it is preempted it saves, returns to the queue in its old place, and goes on where it was.",
+    )
+    command = CommandField(
+        help_text="A program and its arguments, quoted as for a shell. No shell reads it; for one, write sh -c '…'."
+    )
+    time_limit = DurationField(
+        required=False, label="Time limit", help_text="It is stopped after running this long; empty is no limit."
+    )
+    tasks = forms.IntegerField(
+        min_value=1,
+        max_value=1_000,
+        initial=1,
+        label="Tasks",
+        help_text="More than 1 makes an array: each task has its number in ALLOTMENT_ARRAY_INDEX.",
+    )
+
+    def __init__(self, *args: Any, clusters: Sequence[Cluster], leaves: Sequence[BudgetNode], **kwargs: Any) -> None:
+        """Offer these clusters and these leaves."""
+        super().__init__(*args, **kwargs)
+        self.fields["cluster"].choices = [
+            (each.name, f"{each.name}, {each.model}" if each.model else each.name) for each in clusters
+        ]
+        self.fields["project"].choices = [(each.code, f"{each.code} {each.name}") for each in leaves]
+        for name in ("size", "priority", "tasks"):
+            self.fields[name].widget = forms.TextInput(attrs={"inputmode": "decimal"})
+            self.fields[name].widget.attrs.update({"autocomplete": "off"})
+        self.fields["command"].widget.attrs.update({"rows": 3, "spellcheck": "false", "class": "mono"})

@@ -1,0 +1,111 @@
+"""Fields for what people type: durations such as "2 h 30 min", shares such as 35.00, commands as argument lists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django import forms
+
+SECONDS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
+WORDS = {
+    "": "min",
+    "m": "min",
+    "mins": "min",
+    "minute": "min",
+    "minutes": "min",
+    "hour": "h",
+    "hours": "h",
+    "sec": "s",
+    "day": "d",
+    "days": "d",
+}
+PART = re.compile(r"(\d{1,7})\s*([a-z]*)\s*")
+
+
+def seconds_of(text: str) -> int:
+    """Whole seconds of "2 h", "45 min", "1 h 30 min", "90" (minutes).
+
+    Raises:
+        ValueError: it is no duration.
+    """
+    rest, total = text.strip().lower().replace("\u00a0", " "), 0
+    if not rest:
+        raise ValueError("empty")
+    while rest:
+        match = PART.match(rest)
+        unit = match and WORDS.get(match[2], match[2])
+        if match is None or unit not in SECONDS:
+            raise ValueError(f"{text!r} is not a duration such as 2 h, 45 min or 1 h 30 min")
+        total += int(match[1]) * SECONDS[unit]
+        rest = rest[match.end() :]
+    return total
+
+
+class DurationField(forms.CharField):
+    """A duration in words, in whole seconds; None where it may be empty and is."""
+
+    def to_python(self, value: Any) -> Any:
+        """Seconds."""
+        text = super().to_python(value)
+        if not text:
+            return None
+        try:
+            return seconds_of(text)
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from None
+
+
+class ShareField(forms.CharField):
+    """A share in per cent with at most two decimals, in basis points; a comma will do for the point."""
+
+    def to_python(self, value: Any) -> Any:
+        """Basis points."""
+        text = super().to_python(value)
+        if not text:
+            return None
+        try:
+            points = Decimal(text.replace(",", ".").replace("%", "").strip()) * 100
+        except InvalidOperation:
+            raise forms.ValidationError(f"{text!r} is not a share such as 35.00") from None
+        if not points.is_finite() or points != points.to_integral_value() or not 0 <= points <= 10_000:
+            raise forms.ValidationError(f"{text!r} is not a share from 0.00 to 100.00 with at most two decimals")
+        return int(points)
+
+
+class UnitsField(forms.CharField):
+    """An amount of whole units, or a fraction with up to three decimals, in thousandths."""
+
+    def to_python(self, value: Any) -> Any:
+        """Thousandths."""
+        text = super().to_python(value)
+        if not text:
+            return None
+        if not re.fullmatch(r"\d{1,6}(?:[.,]\d{1,3})?", text):
+            raise forms.ValidationError(f"{text!r} is not a number such as 8")
+        return int(Decimal(text.replace(",", ".")) * 1_000)
+
+
+class CommandField(forms.CharField):
+    """An argument list, typed as one would type it for a shell; no shell ever sees it."""
+
+    widget = forms.Textarea
+
+    def to_python(self, value: Any) -> Any:
+        """The arguments."""
+        text = super().to_python(value)
+        return arguments(text) if text else []
+
+
+def arguments(text: str) -> list[str]:
+    """The words of a command line.
+
+    Raises:
+        ValidationError: a quotation is left open.
+    """
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise forms.ValidationError(f"it can't be split into arguments: {str(error).lower()}") from None

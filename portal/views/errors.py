@@ -1,0 +1,54 @@
+"""What is said where a page cannot be given: one clear line, in the same look; for the API a problem answer."""
+
+from __future__ import annotations
+
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.template.loader import render_to_string
+
+NOT_THERE = "There is no such page, or you may not see it."
+TITLES = {400: "That can't be read", 403: "That is not yours to do", 404: "Not there", 500: "Something broke here"}
+
+
+def answer(request: HttpRequest, status: int, message: str, detail: str = "") -> HttpResponse:
+    """The page of an error; it needs neither database nor session, so it can be shown when these fail."""
+    if request.path.startswith("/api/"):
+        body = {"type": "about:blank", "title": TITLES[status], "status": status, "detail": message}
+        return JsonResponse(body, status=status, content_type="application/problem+json")
+    theme = request.COOKIES.get("theme", "")
+    context = {
+        "title": TITLES[status],
+        "message": message,
+        "detail": detail,
+        "theme": theme if theme in ("light", "dark") else "",
+    }
+    return HttpResponse(render_to_string("errors/page.html", context), status=status)
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """400, with the field that could not be read where we said so ourselves."""
+    said = str(exception) if isinstance(exception, BadRequest) else "The browser sent something that can't be read."
+    return answer(request, 400, said, "Nothing was changed.")
+
+
+def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
+    """403."""
+    return answer(request, 403, str(exception or "") or "You may see this, but not do it.", "Nothing was changed.")
+
+
+def expired_form(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """403 for a form without our token: an old tab, or another site's doing."""
+    return answer(
+        request, 403, "This form is too old. Open the page again and send it once more.", "Nothing was changed."
+    )
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """404, in our own words where a view gave some."""
+    said = exception.args[0] if isinstance(exception, Http404) and exception.args else NOT_THERE
+    return answer(request, 404, said if isinstance(said, str) else NOT_THERE)
+
+
+def broken(request: HttpRequest) -> HttpResponse:
+    """500: the fault is in the log."""
+    return answer(request, 500, "The portal made a mistake. It has been logged; please try again.")

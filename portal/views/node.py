@@ -1,0 +1,217 @@
+"""The budget of a node: usage against entitlement over time, its children, its changes, and who is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+
+from budgets.authority import in_force, may
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, LedgerEntry, Person, RoleGrant
+from budgets.queries import TreeRow, entitlement_steps, today, tree_on
+from portal import charts
+from portal.clusters import sizes_milli
+from portal.formats import MILLI
+from portal.pages import Page, choice, cluster_named, clusters, render_page
+from portal.views.tree import HOURS_A_WEEK, daily_ratios
+from scheduler.queries import usage
+from scheduler.queries.usage import Books, Series, Step
+
+WINDOWS = {"1d": (1, Step.HOUR, "24 hours"), "7d": (7, Step.HOUR, "7 days"), "28d": (28, Step.DAY, "28 days")}
+"""Days, step and words of each window."""
+CHANGES_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child with what came of its share in the window."""
+
+    row: TreeRow
+    units: Fraction
+    units_hours_a_week: Fraction
+    books: Books
+    spark: Sequence[Fraction | None]
+
+    @property
+    def got(self) -> Fraction | None:
+        """Delivered over entitled."""
+        return got(self.books)
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned:
+    """What the node has not given to its children."""
+
+    basis_points: int
+    entitlement: Fraction
+    units: Fraction
+    units_hours_a_week: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class ShareChange:
+    """One entry of the ledger about a child's share: what it was and what it is, from a day on."""
+
+    entry: LedgerEntry
+    child: BudgetNode | None
+    before: int
+    after: int
+    valid_from: str
+
+
+def got(books: Books) -> Fraction | None:
+    """Delivered over entitled."""
+    return Fraction(books.charged_milli_s, books.entitled_milli_s) if books.entitled_milli_s else None
+
+
+class NodeBudget(Page):
+    """`?cluster=` and `?window=` choose what is shown; everyone signed in may read it."""
+
+    def get(self, request: HttpRequest, code: str) -> HttpResponse:
+        """The whole page."""
+        self.allow("tree.see")
+        node = node_named(code)
+        among = clusters()
+        cluster = cluster_named(request.GET.get("cluster"), among)
+        window = choice(request, "window", WINDOWS, "7d")
+        days, step, window_words = WINDOWS[window]
+        now = datetime.now(UTC)
+        end = now.replace(minute=0, second=0, microsecond=0)
+        start = end - timedelta(days=days)
+        rows = tree_on(cluster, today(), also=[node.pk])
+        own = next((row for row in rows if row.node.pk == node.pk), None)
+        if own is None:
+            raise Http404(f"{code} is not in the tree of {cluster.name}.")
+        size_milli = sizes_milli().get(cluster.pk, 0)
+        series = usage.series(node, cluster, start, end, step)
+        steps = entitlement_steps(node, cluster, (start - timedelta(days=1)).date(), today() + timedelta(days=1))
+        units = Fraction(size_milli, MILLI)
+        person: Person = request.user  # type: ignore[assignment]
+        context = {
+            "here": "tree",
+            "node": node,
+            "own": own,
+            "path": [row.node for row in rows if row.node.pk in node.path[:-1]],
+            "clusters": among,
+            "cluster": cluster,
+            "window": window,
+            "window_words": window_words,
+            "windows": {key: words for key, (_, _, words) in WINDOWS.items()},
+            "start": start,
+            "end": end,
+            "series": series,
+            "books": series.total,
+            "got": got(series.total),
+            "units": own.entitlement * units,
+            "units_hours_a_week": own.entitlement * units * HOURS_A_WEEK,
+            "chart": charts.usage_against_entitlement(series, steps, cluster, size_milli) if series.points else None,
+            "sentence": sentence(series),
+            "children": children_of(own, rows, cluster, start, end, units),
+            "unassigned": unassigned_of(own, units),
+            "changes": share_changes(node, cluster),
+            "people": people_of(node),
+            "may_change": own.has_children and may(person, "share.change", node),
+        }
+        return render_page(request, "node", context)
+
+
+def node_named(code: str) -> BudgetNode:
+    """The node of that code.
+
+    Raises:
+        Http404: there is none.
+    """
+    node = BudgetNode.objects.filter(code=code).first()
+    if node is None:
+        raise Http404(f"There is no budget node {code!r}.")
+    return node
+
+
+def sentence(series: Series) -> str:
+    """What the chart shows, as one would say it."""
+    books = series.total
+    if not books.entitled_milli_s:
+        return "It was entitled to nothing in this time."
+    parts = {
+        "borrowed": books.borrowed_milli_s,
+        "short": books.not_delivered_milli_s,
+        "idle": books.not_asked_milli_s,
+    }
+    largest = max(parts, key=lambda key: parts[key])
+    tenth = books.entitled_milli_s // 50
+    if parts[largest] <= tenth:
+        return "It got about what it was entitled to."
+    if largest == "borrowed":
+        return "It borrowed above its entitlement, from what others did not need."
+    if largest == "short":
+        return "It was given less than it asked for and was owed."
+    if parts["short"] > tenth:
+        return "Part of the time nobody asked; at other times it was given less than it was owed."
+    return "Much of its entitlement was not asked for."
+
+
+def children_of(
+    own: TreeRow, rows: Sequence[TreeRow], cluster: Cluster, start: datetime, end: datetime, units: Fraction
+) -> list[Child]:
+    """The node's children with their books in the window."""
+    below = [row for row in rows if row.parent_id == own.node.pk]
+    if not below:
+        return []
+    nodes = [row.node for row in below]
+    books, sparks = usage.totals(nodes, cluster, start, end), daily_ratios(nodes, cluster, end)
+    return [
+        Child(
+            row,
+            row.entitlement * units,
+            row.entitlement * units * HOURS_A_WEEK,
+            books[row.node.pk],
+            sparks[row.node.pk],
+        )
+        for row in below
+    ]
+
+
+def unassigned_of(own: TreeRow, units: Fraction) -> Unassigned | None:
+    """The rest that makes the children sum to 100.00 %; None where there is none, or no children."""
+    if not own.unassigned:
+        return None
+    entitlement = own.entitlement * Fraction(own.unassigned, WHOLE_BASIS_POINTS)
+    return Unassigned(own.unassigned, entitlement, entitlement * units, entitlement * units * HOURS_A_WEEK)
+
+
+def share_changes(node: BudgetNode, cluster: Cluster) -> list[ShareChange]:
+    """The last changes of the shares of the node's children on this cluster, the newest first. Two queries."""
+    children = {child.pk: child for child in BudgetNode.objects.filter(parent=node)}
+    entries = LedgerEntry.objects.filter(
+        verb="share.changed", node_id__in=[node.pk, *children], cluster_name=cluster.name
+    )
+    found = []
+    for entry in entries[:CHANGES_SHOWN]:
+        before, after = (shares_in(value) for value in (entry.before, entry.after))
+        new = next((share for share in after if share not in before), None)
+        if new is None:
+            continue
+        child = children.get(entry.node_id or 0) or (node if entry.node_id == node.pk else None)
+        found.append(ShareChange(entry, child, share_at(before, new["from"]), new["basis_points"], new["from"]))
+    return found
+
+
+def shares_in(value: object) -> list[dict]:
+    """The spells of one side of a ledger entry."""
+    return list(value.get("shares", [])) if isinstance(value, dict) else []
+
+
+def share_at(spells: Sequence[dict], day: str) -> int:
+    """The basis points in force on a day (dates written 2026-07-02 compare as text), or just before it."""
+    earlier = [each for each in spells if each["from"] <= day and (each["until"] is None or each["until"] >= day)]
+    return earlier[-1]["basis_points"] if earlier else 0
+
+
+def people_of(node: BudgetNode) -> QuerySet[RoleGrant]:
+    """Who has a role at this very node today."""
+    grants = RoleGrant.objects.filter(node=node).filter(in_force(today()))
+    return grants.select_related("person").order_by("role", "person__username")

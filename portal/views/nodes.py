@@ -1,0 +1,163 @@
+"""The nodes of a cluster: health, what holds them, and, for operators, drain and resume."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import Count, Sum
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+
+from budgets.authority import may
+from budgets.errors import InputError
+from budgets.models import Cluster, Person
+from portal.forms.reason import OperateForm
+from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on, whole_number
+from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Node
+from scheduler.services import nodes
+
+PER_PAGE = 50
+HEALTH_TAGS = {"healthy": "run", "unhealthy": "stop", "unreachable": "wait", "down": "stop"}
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A run on a node: whose, how much of the node, and until when nobody can take it."""
+
+    workload: str
+    milli: int
+    funded: bool
+    contract_ends_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A node with what holds it. Amounts in thousandths."""
+
+    node: Node
+    size_milli: int
+    held_milli: int
+    tenants: Sequence[Tenant]
+    windows: Sequence[MaintenanceWindow]
+    tag: str
+
+    @property
+    def word(self) -> str:
+        """What may happen there."""
+        if self.node.health == Node.Health.HEALTHY and self.node.drain_asked_at:
+            return "draining" if self.held_milli else "drained"
+        return str(self.node.get_health_display()).lower()
+
+
+class Nodes(Page):
+    """The nodes in order of name, paged."""
+
+    def get(self, request: HttpRequest, cluster: str | None = None) -> HttpResponse:
+        """The whole page, or its live part."""
+        self.allow("cluster.see")
+        among = clusters()
+        where = cluster_named(cluster, among)
+        rows = Node.objects.filter(cluster=where, retired_at=None).select_related("rack")
+        rows = rows.annotate(devices_count=Count("devices"), held=Sum("devices__held_milli")).order_by("name")
+        paginator = Paginator(rows, PER_PAGE)
+        page = paginator.get_page(whole_number(request, "page", 1))
+        health = dict(Node.objects.filter(cluster=where, retired_at=None).values_list("health").annotate(Count("pk")))
+        context = {
+            "here": "nodes",
+            "clusters": among,
+            "cluster": where,
+            "lines": lines(list(page.object_list)),
+            "number": page.number,
+            "pages": paginator.num_pages,
+            "count": paginator.count,
+            "healthy": health.get("healthy", 0),
+            "unfit": sum(number for name, number in health.items() if name != "healthy"),
+            "may_operate": may(request.user, "node.operate"),
+        }
+        return render_page(request, "nodes", context, part="_table")
+
+
+def lines(page: Sequence[Node]) -> list[Line]:
+    """The nodes of one page. Two queries, whatever their number."""
+    now = datetime.now(UTC)
+    tenants: dict[int, dict[str, Tenant]] = {node.pk: {} for node in page}
+    held = Holding.objects.filter(node__in=list(tenants), released_at=None).select_related("run__workload")
+    for each in held.order_by("run__workload__code"):
+        code, run = each.run.workload.code, each.run
+        before = tenants[each.node_id].get(code)
+        milli = each.milli + (before.milli if before else 0)
+        tenants[each.node_id][code] = Tenant(code, milli, run.funded, run.contract_ends_at)
+    windows: dict[int, list[MaintenanceWindow]] = {node.pk: [] for node in page}
+    for window in MaintenanceWindow.objects.filter(node__in=list(tenants), cancelled_at=None, ends_at__gt=now):
+        windows[window.node_id].append(window)
+    return [
+        Line(
+            node=node,
+            size_milli=node.devices_count * WHOLE_DEVICE_MILLI,  # type: ignore[attr-defined]
+            held_milli=node.held or 0,  # type: ignore[attr-defined]
+            tenants=list(tenants[node.pk].values()),
+            windows=windows[node.pk],
+            tag="wait" if node.drain_asked_at else HEALTH_TAGS[node.health],
+        )
+        for node in page
+    ]
+
+
+class OperateNode(Page):
+    """Drain or resume one node, with a reason; the version guards against an old tab."""
+
+    verb = ""
+
+    def get(self, request: HttpRequest, cluster: str, name: str) -> HttpResponse:
+        """The question."""
+        node = self.node(cluster, name)
+        return self.ask(request, node, OperateForm(initial={"action": new_action(), "version": node.version}), 200)
+
+    def post(self, request: HttpRequest, cluster: str, name: str) -> HttpResponse:
+        """Do it once."""
+        node = self.node(cluster, name)
+        led_to = reverse("nodes", args=[node.cluster.name])
+        if spent_on(request, request.POST.get("action", "")) is not None:
+            messages.info(request, "That had been done already; nothing was changed again.")
+            return HttpResponseRedirect(led_to)
+        form = OperateForm(request.POST)
+        if not form.is_valid():
+            return self.ask(request, node, form, 400)
+        if form.cleaned_data["version"] != node.version:
+            form.add_error(None, f"{name} was changed since you opened this page. Read it again, then decide.")
+            return self.ask(request, node, form, 409)
+        person: Person = request.user  # type: ignore[assignment]
+        act = nodes.ask_drain if self.verb == "drain" else nodes.resume
+        try:
+            did = act(node=node, by=person, reason=form.cleaned_data["reason"])
+        except InputError as error:
+            form.take(error)
+            return self.ask(request, node, form, 400)
+        spend(request, form.cleaned_data["action"], led_to)
+        done = "drains now" if self.verb == "drain" else "takes work again"
+        messages.info(request, f"{name} {done}." if did else f"{name} had been asked that before; nothing was changed.")
+        return HttpResponseRedirect(led_to)
+
+    def node(self, cluster: str, name: str) -> Node:
+        """The node, if the person operates it.
+
+        Raises:
+            Http404: there is none. PermissionDenied: they are no operator.
+        """
+        where: Cluster = cluster_named(cluster, clusters())
+        node = Node.objects.filter(cluster=where, name=name, retired_at=None).select_related("cluster").first()
+        if node is None:
+            raise Http404(f"There is no node {name!r} on {cluster}.")
+        if not may(self.request.user, "node.operate", node):
+            raise PermissionDenied("Draining and resuming nodes is for operators.")
+        return node
+
+    def ask(self, request: HttpRequest, node: Node, form: OperateForm, status: int) -> HttpResponse:
+        """The page with the question."""
+        context = {"here": "nodes", "node": node, "cluster": node.cluster, "form": form, "verb": self.verb}
+        return render_page(request, "operate", context, status=status)

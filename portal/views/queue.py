@@ -1,0 +1,78 @@
+"""The queue of a cluster: the order, and the numbers that make it."""
+
+from __future__ import annotations
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse
+
+from budgets.authority import INSIDE_ROLES, nodes_with
+from budgets.models import BudgetNode, Person
+from budgets.queries import today, tree_on
+from portal.pages import Page, cluster_named, clusters, render_page, whole_number
+from scheduler.models import Workload
+from scheduler.queries import queue
+
+REFRESH_S = 10
+"""How often the page asks again: as often as a pass is made."""
+FIND_LENGTH = 80
+
+
+class Queue(Page):
+    """The live order, filtered and paged; to htmx only what refreshes itself."""
+
+    def get(self, request: HttpRequest, cluster: str | None = None) -> HttpResponse:
+        """The whole page, or its live part."""
+        self.allow("cluster.see")
+        among = clusters()
+        where = cluster_named(cluster, among)
+        tree = tree_on(where, today())
+        filters = filters_of(request, {row.node.code for row in tree})
+        page = queue.page(where, whole_number(request, "page", 1), filters)
+        person: Person = request.user  # type: ignore[assignment]
+        context = {
+            "here": "queue",
+            "clusters": among,
+            "cluster": where,
+            "page": page,
+            "totals": page.totals,
+            "first": next((row for row in page.rows if row.place == 1), None) if page.number == 1 else None,
+            "inside": leaves_seen_inside(person, [row.leaf.node_id for row in page.rows if row.leaf]),
+            "tree": [row for row in tree if row.depth],
+            "classes": Workload.Class.choices,
+            "refresh_s": REFRESH_S,
+            "lookback_days": page.window_s // 86_400,
+        }
+        return render_page(request, "queue", context, part="_live")
+
+
+def filters_of(request: HttpRequest, codes: set[str]) -> queue.Filters:
+    """The filters of a URL.
+
+    Raises:
+        BadRequest: a project or class that is not there, or a search that is too long.
+    """
+    find, leaf = request.GET.get("find", "").strip(), request.GET.get("project", "")
+    workload_class = request.GET.get("class", "")
+    if len(find) > FIND_LENGTH or "\0" in find:
+        raise BadRequest(f"find: at most {FIND_LENGTH} plain characters")
+    if leaf and leaf not in codes:
+        raise BadRequest(f"project: there is no node {leaf!r} in the tree")
+    if workload_class and workload_class not in Workload.Class.values:
+        raise BadRequest(f"class: {workload_class!r} is none of {', '.join(Workload.Class.values)}")
+    person: Person = request.user  # type: ignore[assignment]
+    return queue.Filters(
+        find=find,
+        leaf=leaf,
+        workload_class=workload_class,
+        asker_id=person.pk,
+        inside=nodes_with(person, INSIDE_ROLES),
+    )
+
+
+def leaves_seen_inside(person: Person, leaf_ids: list[int]) -> set[int]:
+    """Which of these leaves the person sees inside: names of workloads are for them. One query at most."""
+    mine = nodes_with(person, INSIDE_ROLES)
+    if not mine or not leaf_ids:
+        return set()
+    rows = BudgetNode.objects.filter(pk__in=leaf_ids, path__overlap=mine)
+    return set(rows.values_list("pk", flat=True))

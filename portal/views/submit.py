@@ -1,0 +1,111 @@
+"""Submitting a workload, and the preview of its arguments."""
+
+from __future__ import annotations
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+
+from budgets.authority import nodes_with
+from budgets.errors import InputError
+from budgets.models import BudgetNode, Cluster, Person, Role
+from portal import formats
+from portal.forms.submission import SubmissionForm
+from portal.forms.typed import arguments
+from portal.pages import Page, clusters, new_action, render_page
+from scheduler.models import Workload
+from scheduler.services import workloads
+
+PREVIEW_LENGTH = 32_000
+
+
+class Submit(Page):
+    """The form; sent twice it submits once, since its id is the submission's key."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """An empty form."""
+        among, leaves = clusters(), leaves_of(request.user)  # type: ignore[arg-type]
+        initial = {"action": new_action(), "cluster": request.GET.get("cluster", "")}
+        return self.show(request, SubmissionForm(clusters=among, leaves=leaves, initial=initial), 200)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Submit, and go to the workload's page; or show what can't be read, beside its field."""
+        person: Person = request.user  # type: ignore[assignment]
+        among, leaves = clusters(), leaves_of(person)
+        form = SubmissionForm(request.POST, clusters=among, leaves=leaves)
+        if form.is_valid():
+            try:
+                made = submitted(form, person, among, leaves)
+            except InputError as error:
+                form.take(error)
+            else:
+                if len(made) > 1:
+                    messages.info(
+                        request,
+                        f"{formats.count(len(made))} tasks were submitted, from {made[0].code} to {made[-1].code}.",
+                    )
+                return HttpResponseRedirect(reverse("workload", args=[made[0].code]))
+        return self.show(request, form, 400)
+
+    def show(self, request: HttpRequest, form: SubmissionForm, status: int) -> HttpResponse:
+        """The page with the form."""
+        words, problem = preview(str(form["command"].value() or ""))
+        has_leaf = bool(form.fields["project"].choices)  # type: ignore[attr-defined]
+        context = {"here": "submit", "form": form, "words": words, "problem": problem, "has_leaf": has_leaf}
+        return render_page(request, "submit", context, status=status)
+
+
+class Preview(Page):
+    """How a command would be split: the part alone."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """The arguments, or why there are none."""
+        text = request.GET.get("command", "")
+        if len(text) > PREVIEW_LENGTH:
+            raise BadRequest(f"command: more than {PREVIEW_LENGTH:,} characters")
+        words, problem = preview(text)
+        return render(request, "submit/_preview.html", {"words": words, "problem": problem})
+
+
+def preview(text: str) -> tuple[list[str], str]:
+    """The arguments of a typed command, and what is wrong with it."""
+    try:
+        return arguments(text), ""
+    except forms.ValidationError as error:
+        return [], error.messages[0]
+
+
+def leaves_of(person: Person) -> list[BudgetNode]:
+    """The open leaves on whose budget the person may submit."""
+    mine = nodes_with(person, [Role.MEMBER])
+    if not mine:
+        return []
+    open_parents = BudgetNode.objects.filter(closed_at=None, parent__isnull=False).values("parent")
+    rows = BudgetNode.objects.filter(path__overlap=mine, closed_at=None).exclude(pk__in=open_parents)
+    return list(rows.order_by("code"))
+
+
+def submitted(form: SubmissionForm, person: Person, among: list[Cluster], leaves: list[BudgetNode]) -> list[Workload]:
+    """Ask the service.
+
+    Raises:
+        InputError: names the field.
+    """
+    said = form.cleaned_data
+    return workloads.submit_array(
+        count=said["tasks"],
+        cluster=next(each for each in among if each.name == said["cluster"]),
+        leaf=next(each for each in leaves if each.code == said["project"]),
+        owner=person,
+        name=said["name"],
+        size_milli=said["size"],
+        min_runtime_s=said["contract"],
+        priority=said["priority"],
+        resumable=said["resumable"],
+        command=said["command"],
+        time_limit_s=said["time_limit"],
+        idempotency_key=said["action"],
+    )

@@ -1,0 +1,181 @@
+"""One workload: the reason first, then the numbers from the root down, its runs, and what happened to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import reverse
+
+from budgets.authority import may
+from budgets.errors import InputError
+from budgets.models import Person
+from portal import charts, formats
+from portal.forms.reason import CancelForm
+from portal.pages import Page, render_page
+from scheduler.models import LogChunk, Rank, Workload
+from scheduler.queries.workload import EventLine, explanation
+from scheduler.services import workloads
+
+LOG_TAIL_CHARS = 20_000
+LOG_CHUNKS_READ = 40
+EVENT_WORDS = {
+    "submitted": ("", "Submitted."),
+    "refused": ("stop", "Refused at the door."),
+    "cancelled": ("stop", "Cancelled."),
+    "cancel_asked": ("stop", "Told to stop: it was cancelled."),
+    "held": ("", "Held."),
+    "released": ("", "Back in the queue in its old place."),
+    "run_started": ("run", "{run} got its devices."),
+    "run_running": ("run", "{run}: every rank runs; its contract begins."),
+    "run_stopping": ("stop", "{run} was told to stop{by}."),
+    "run_ended": ("", "{run} left its devices."),
+    "run_unreachable": ("", "A node of {run} fell silent."),
+    "run_back": ("", "The node of {run} is heard again."),
+    "claim_made": ("", "Devices were chosen for it; the runs there leave."),
+    "claim_ended": ("", "The plan that held devices for it ended."),
+    "reservation_made": ("", "Devices were reserved for it."),
+    "reservation_ended": ("", "Its reservation ended."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One event in words."""
+
+    at: datetime
+    kind: str
+    words: str
+    code: str
+    by: str | None
+
+
+class WorkloadPage(Page):
+    """Everyone may read why it waits; command, log and owner are for those inside."""
+
+    def get(self, request: HttpRequest, code: str) -> HttpResponse:
+        """The whole page, or its live part."""
+        workload = workload_named(code)
+        self.allow("workload.see", workload)
+        told = explanation(workload)
+        person: Person = request.user  # type: ignore[assignment]
+        inside = may(person, "workload.see_inside", workload)
+        context = {
+            "here": "queue",
+            "workload": workload,
+            "cluster": workload.cluster,
+            "told": told,
+            "now": told.now,
+            "inside": inside,
+            "waited": formats.duration(int((told.now - workload.submitted_at).total_seconds())),
+            "is_open": workload.state in Workload.OPEN_STATES,
+            "may_cancel": can_cancel(person, workload),
+            "lookback_days": told.window_s // 86_400,
+            "chart": charts.runs_of(told, workload.leaf.colour) if told.runs else None,
+            "happened": [in_words(each) for each in told.events],
+            "log": log_tail(workload) if inside else None,
+        }
+        return render_page(request, "workload", context)
+
+
+class WorkloadText(Page):
+    """The same answer as plain text, for a ticket."""
+
+    def get(self, request: HttpRequest, code: str) -> HttpResponse:
+        """Text that says what the page says first."""
+        workload = workload_named(code)
+        self.allow("workload.see", workload)
+        told = explanation(workload)
+        response = render(
+            request,
+            "workload/text.txt",
+            {"workload": workload, "cluster": workload.cluster, "told": told, "now": told.now},
+            content_type="text/plain; charset=utf-8",
+        )
+        response["X-Content-Type-Options"] = "nosniff"
+        return response
+
+
+class WorkloadLog(Page):
+    """The end of what its last run printed, for those inside; the page asks again for it."""
+
+    def get(self, request: HttpRequest, code: str) -> HttpResponse:
+        """The part alone."""
+        workload = workload_named(code)
+        self.allow("workload.see_inside", workload)
+        context = {"workload": workload, "log": log_tail(workload), "is_open": workload.state in Workload.OPEN_STATES}
+        return render(request, "workload/_log.html", context)
+
+
+class CancelWorkload(Page):
+    """Ask once, then cancel: at once if it waits, by a stop signal and its grace if it runs."""
+
+    def get(self, request: HttpRequest, code: str) -> HttpResponse:
+        """The question."""
+        workload = self.mine_to_cancel(code)
+        return self.ask(request, workload, CancelForm(), 200)
+
+    def post(self, request: HttpRequest, code: str) -> HttpResponse:
+        """Do it; a second click finds it done and says so."""
+        workload = self.mine_to_cancel(code)
+        form = CancelForm(request.POST)
+        if not form.is_valid():
+            return self.ask(request, workload, form, 400)
+        person: Person = request.user  # type: ignore[assignment]
+        try:
+            did = workloads.cancel(workload=workload, by=person, reason=form.cleaned_data["reason"])
+        except InputError as error:
+            form.take(error)
+            return self.ask(request, workload, form, 400)
+        said = f"{code} is cancelled." if did else f"{code} had ended or been cancelled before; nothing was changed."
+        messages.info(request, said)
+        return HttpResponseRedirect(reverse("workload", args=[code]))
+
+    def mine_to_cancel(self, code: str) -> Workload:
+        """The workload, if it is the person's to cancel."""
+        workload = workload_named(code)
+        self.allow("workload.cancel", workload)
+        return workload
+
+    def ask(self, request: HttpRequest, workload: Workload, form: CancelForm, status: int) -> HttpResponse:
+        """The page with the question."""
+        context = {"here": "queue", "workload": workload, "cluster": workload.cluster, "form": form}
+        return render_page(request, "cancel", context, status=status)
+
+
+def workload_named(code: str) -> Workload:
+    """The workload of that id.
+
+    Raises:
+        Http404: there is none.
+    """
+    workload = Workload.objects.filter(code=code).select_related("cluster", "leaf", "owner", "after").first()
+    if workload is None:
+        raise Http404(f"There is no workload {code!r}.")
+    return workload
+
+
+def can_cancel(person: Person, workload: Workload) -> bool:
+    """Whether the button is shown."""
+    is_open = workload.state in Workload.OPEN_STATES and workload.cancel_asked_at is None
+    return is_open and may(person, "workload.cancel", workload)
+
+
+def in_words(event: EventLine) -> Happened:
+    """An event as a sentence; kinds that are new here are named as they are."""
+    kind, words = EVENT_WORDS.get(event.kind, ("", event.kind.replace("_", " ").capitalize() + "."))
+    run = f"Run {event.run_number}" if event.run_number else "A run"
+    by = f", for {event.by}" if event.by else ""
+    return Happened(event.at, kind, words.format(run=run, by=by), event.code, event.by)
+
+
+def log_tail(workload: Workload) -> str:
+    """The end of what rank 0 of the last run printed, at most LOG_TAIL_CHARS."""
+    rank = Rank.objects.filter(run__workload=workload, index=0).order_by("-run__number").first()
+    if rank is None:
+        return ""
+    newest = LogChunk.objects.filter(rank=rank).order_by("-offset")[:LOG_CHUNKS_READ]
+    return "".join(chunk.text for chunk in reversed(newest))[-LOG_TAIL_CHARS:]
