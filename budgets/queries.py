@@ -43,7 +43,12 @@ class TreeRow:
 
 def today() -> date:
     """The organisation's day."""
-    return timezone.localdate()
+    return day_of(timezone.now())
+
+
+def day_of(instant: datetime) -> date:
+    """The organisation's day in which the instant lies, whatever zone the reader has chosen."""
+    return timezone.localdate(instant, timezone.get_default_timezone())
 
 
 def midnight(day: date) -> datetime:

@@ -22,7 +22,7 @@ DECLARE
     faulty record;
 BEGIN
     -- Two transactions that change siblings meet here, so that neither misses the other's rows.
-    PERFORM 1 FROM budgets_budgetnode WHERE id = NEW.parent_id FOR UPDATE;
+    PERFORM 1 FROM budgets_budgetnode WHERE id = NEW.parent_id FOR NO KEY UPDATE;
     -- The sum can only rise where some sibling's share begins, so those dates are enough.
     SELECT starts.valid_from AS day, sum(s.basis_points) AS total INTO faulty
     FROM (

@@ -74,7 +74,7 @@ def locked(node: BudgetNode, version: int | None = None) -> BudgetNode:
     Raises:
         ConflictError: `version` is given, and somebody has changed the node since.
     """
-    row = BudgetNode.objects.select_for_update().get(pk=node.pk)
+    row = BudgetNode.objects.select_for_update(no_key=True).get(pk=node.pk)
     if version is not None and version != row.version:
         raise ConflictError(f"{row.code} was changed by somebody else meanwhile; look at it again")
     return row

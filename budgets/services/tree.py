@@ -143,7 +143,7 @@ def close(
         checks.allowed(by, "node.close", row)
         _refuse_closed("node", row)
         when = at or timezone.now()
-        for inner in BudgetNode.objects.select_for_update().filter(path__contains=[row.pk], closed_at=None):
+        for inner in BudgetNode.objects.select_for_update(no_key=True).filter(path__contains=[row.pk], closed_at=None):
             end_shares(node=inner, by=by, reason=reason)
             inner.closed_at, inner.version = when, inner.version + 1
             inner.save(update_fields=["closed_at", "version"])
@@ -180,7 +180,7 @@ def _free_code(code: str) -> str:
 
 
 def _lock_structure() -> None:
-    BudgetNode.objects.select_for_update().get(parent=None)
+    BudgetNode.objects.select_for_update(no_key=True).get(parent=None)
 
 
 def _refuse_closed(field: str, node: BudgetNode) -> None:
@@ -215,7 +215,7 @@ def _store(
 def _rehang(node: BudgetNode, old: BudgetNode, new: BudgetNode) -> None:
     """Set the parent, and in the whole subtree the part of each path that lies above the node."""
     cut = len(node.path) - 1
-    subtree = list(BudgetNode.objects.select_for_update().filter(path__contains=[node.pk]))
+    subtree = list(BudgetNode.objects.select_for_update(no_key=True).filter(path__contains=[node.pk]))
     for inner in subtree:
         inner.path = [*new.path, *inner.path[cut:]]
     BudgetNode.objects.bulk_update(subtree, ["path"], batch_size=500)

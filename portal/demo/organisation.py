@@ -10,6 +10,7 @@ from random import Random
 
 from django.utils import timezone
 
+from budgets import queries
 from budgets.models import BudgetNode, Cluster, Person, Role
 from budgets.services import roles, shares, tree
 from budgets.services.ledger import Recorded
@@ -109,7 +110,7 @@ class Laboratory:
 def found(chance: Random, founded_at: datetime, reason: str) -> Laboratory:
     """Make the laboratory as it would be, had it been founded then, for that reason. The caller's transaction."""
     lab = Laboratory()
-    first_day = timezone.localdate(founded_at)
+    first_day = queries.day_of(founded_at)
     _make_clusters(lab)
     lab.nodes["LAB"] = tree.create_root(code="LAB", name="Aurora Laboratory", at=founded_at, reason=reason)
     for parent, kind, code, name, colour in TREE:
@@ -184,7 +185,7 @@ def _person(name: str) -> Person:
 
 
 def _share(lab: Laboratory, first_day: date, at: datetime) -> None:
-    today = timezone.localdate()
+    today = queries.today()
     for cluster, parents in SHARES.items():
         even = {
             parent: dict(zip(children, evenly(10_000, len(children)), strict=True))

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 
-from django.utils import timezone
-
 from budgets import queries
 from budgets.models import WHOLE_BASIS_POINTS, Cluster, Share
 from portal.demo.organisation import Laboratory
@@ -139,7 +137,7 @@ def _rack_name(hall: Hall, index: int) -> str:
 
 def _tree(cluster: Cluster, start: datetime) -> list[BudgetNode]:
     """The engine's tree as it was on the first day."""
-    rows = queries.tree_on(cluster, timezone.localdate(start))
+    rows = queries.tree_on(cluster, queries.day_of(start))
     codes = {row.node.pk: row.node.code for row in rows}
     return [
         BudgetNode(

@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from django.utils import timezone
-
 from budgets import queries as budget_queries
 from budgets.models import BudgetNode, Cluster
 from scheduler.models import UsageHour
@@ -123,7 +121,7 @@ def series(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, s
     ]
     points: list[Point] = []
     for hour, books in hours:
-        begin = hour if step is Step.HOUR else max(start, budget_queries.midnight(timezone.localdate(hour)))
+        begin = hour if step is Step.HOUR else max(start, budget_queries.midnight(budget_queries.day_of(hour)))
         if points and points[-1].start == begin:
             last = points[-1]
             points[-1] = Point(begin, hour + HOUR, last.hours + 1, last.books + books)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.utils import timezone
 
+from budgets import queries
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster
 from budgets.services import checks, shares, tree
@@ -102,7 +103,7 @@ def _share(
         parent=root,
         cluster=cluster,
         shares=dict(zip(teams.values(), parts, strict=True)),
-        valid_from=timezone.localdate(start),
+        valid_from=queries.day_of(start),
         by=None,
         reason="import of a trace",
     )

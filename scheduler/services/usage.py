@@ -75,7 +75,7 @@ def roll_up(cluster: Cluster, now: datetime | None = None) -> Span | None:
 
 def unsettled_from(now: datetime) -> datetime:
     """The first hour that the next roll-up computes again."""
-    return _hour(min(now - UNSETTLED, budget_queries.midnight(timezone.localdate(now))))
+    return _hour(min(now - UNSETTLED, budget_queries.midnight(budget_queries.day_of(now))))
 
 
 def check(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | None = None) -> list[Difference]:
@@ -108,7 +108,7 @@ def put_right(cluster: Cluster, now: datetime | None = None) -> int:
 
 def _values(cluster: Cluster, start: datetime, end: datetime, now: datetime) -> dict[str, Any]:
     """What the statements need: instants as Unix seconds, and entitlements as spells of hours with exact fractions."""
-    first, last = timezone.localdate(start), timezone.localdate(end)
+    first, last = budget_queries.day_of(start), budget_queries.day_of(end)
     steps = budget_queries.all_entitlement_steps(cluster, first, last + timedelta(days=1))
     rows: list[tuple[int, int, int, int, int]] = []
     for node, spells in steps.items():

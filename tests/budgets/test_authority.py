@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import AnonymousUser
 from django.test import RequestFactory
+from django.utils import timezone
 
 from budgets import authority, queries
 from budgets.models import Person
@@ -95,3 +98,11 @@ def test_the_administration_screen_only_shows_governance(lab: Lab) -> None:
         if model._meta.app_label == "budgets" and model is not Person:
             shown = admin.site._registry[model].get_model_perms(request)
             assert shown == {"add": False, "change": False, "delete": False, "view": True}, model
+
+
+def test_the_day_is_the_organisations_whatever_the_reader_chose(settings) -> None:
+    settings.TIME_ZONE = "Asia/Tokyo"
+    instant = datetime(2026, 3, 1, 15, 30, tzinfo=UTC)
+    with timezone.override("America/Los_Angeles"):
+        assert queries.day_of(instant) == date(2026, 3, 2)
+        assert queries.midnight(date(2026, 3, 2)) == datetime(2026, 3, 1, 15, tzinfo=UTC)
