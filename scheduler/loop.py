@@ -28,6 +28,7 @@ PASSES_IN_A_ROW = 20
 """How often a wake-up looks again for what happened meanwhile; what then is left waits for the next tick."""
 
 PASS_SECONDS = Histogram("allotment_pass_seconds", "How long a pass took", ["cluster", "part"])
+FAILURES = Counter("allotment_pass_failures", "Times that a cluster could not live on", ["cluster"])
 DECISIONS_DROPPED = Counter("allotment_decisions_dropped", "Decisions whose rows had changed meanwhile", ["cluster"])
 
 
@@ -126,7 +127,14 @@ def tick(now: datetime | None = None) -> int:
     Returns how many passes were made. Late, doubled and overlapping ticks do no harm: each step is conditional on
     rows, and each pass is the only one of its cluster.
     """
-    return sum(tick_one(cluster, now) for cluster in Cluster.objects.all())
+    made = 0
+    for cluster in Cluster.objects.all():
+        try:
+            made += tick_one(cluster, now)
+        except Exception:  # whatever it is: the other clusters go on, and the next tick tries this one again
+            FAILURES.labels(cluster.name).inc()
+            log.exception("cluster_failed", cluster=cluster.name)
+    return made
 
 
 def tick_one(cluster: Cluster, now: datetime | None = None, *, is_due: bool = False) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
 
@@ -150,6 +150,14 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
     _check_may_run(first)
     _check_variables(first)
     at = (now or timezone.now()).replace(microsecond=0)
+    with transaction.atomic():
+        _keep_leaf(first.leaf)
+        return _store(requests, array, at)
+
+
+def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime) -> list[Workload]:
+    """Write them down, queued or refused, and wake the loop; what was submitted before is returned as it is."""
+    first = requests[0]
     with events.changing(first.cluster.pk):
         known = _submitted_before(requests)
         if known:
@@ -170,6 +178,14 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
         if reason is None and not waits:
             events.wake(first.cluster.pk)
     return rows
+
+
+def _keep_leaf(leaf: BudgetNode) -> None:
+    """Nobody divides, moves or closes the leaf between our look at the tree and our commit.
+
+    Before the cluster's lock, as changes of the tree do it: in the other order they would wait for each other.
+    """
+    BudgetNode.objects.select_for_update(no_key=True).get(pk=leaf.pk)
 
 
 def _check_may_run(request: Asked) -> None:

@@ -47,21 +47,25 @@ class Positions:
             code = self._code.get(path[depth - 1])
             if code is None or self._path_of_id[path[depth - 1]] != path[:depth]:
                 continue
-            if code not in self._inner:
-                return code
-            ghost = f"{code}{GHOST}"
-            self._ghosts[ghost] = BudgetNode(ghost, code, 0, WHOLE, closed=True)
-            return ghost
+            return self._leaf_at(code)
         raise LookupError(f"no node of path {list(path)} is in the budget tree")
 
+    def _leaf_at(self, code: str) -> str:
+        """The node itself, or, for one with children, its ghost."""
+        if code not in self._inner:
+            return code
+        ghost = f"{code}{GHOST}"
+        self._ghosts[ghost] = BudgetNode(ghost, code, 0, WHOLE, closed=True)
+        return ghost
+
     def of_leaf(self, leaf_id: int) -> str:
-        """The engine's id of a budget node.
+        """The engine's leaf for workloads of a budget node; of one with children the ghost, where they are held.
 
         Raises:
             LookupError: it is not in the tree.
         """
         try:
-            return self._code[leaf_id]
+            return self._leaf_at(self._code[leaf_id])
         except KeyError:
             raise LookupError(f"budget node {leaf_id} is not in the tree") from None
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
 
@@ -13,11 +15,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from budgets.models import Cluster
+from budgets.errors import InputError
+from budgets.models import BudgetNode, Cluster
+from budgets.services import tree
 from scheduler import loop
 from scheduler.engine import decide
-from scheduler.models import Claim, Decision, Node, Pass, Run, Workload
-from scheduler.services import nodes, passes, policies, workloads
+from scheduler.models import Claim, Decision, Node, Pass, PolicyVersion, Run, Workload
+from scheduler.services import clusters, nodes, passes, policies, workloads
 from scheduler.snapshots import load
 from tests.scheduler.conftest import World, at, check_books
 
@@ -39,6 +43,13 @@ def in_thread(work: Callable[[], object]) -> None:
     thread.join()
     if caught:
         raise caught[0]
+
+
+def together(works: Sequence[Callable[[], object]]) -> None:
+    """Do them at the same time, each on a connection of its own; the first error is raised."""
+    with ThreadPoolExecutor(len(works)) as pool:
+        for result in [pool.submit(in_thread, work) for work in works]:
+            result.result()
 
 
 # --- one at a time ----------------------------------------------------------------------------------------------------
@@ -114,11 +125,7 @@ def test_many_ticks_at_once_start_nothing_twice(make_world: Callable[..., World]
             )
             time.sleep(0.05)
 
-    threads = [threading.Thread(target=in_thread, args=(work,)) for work in (beat, beat, beat, beat, submit)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    together([beat, beat, beat, beat, submit])
     started = Run.objects.count()
     assert started > 10
     assert started == Workload.objects.exclude(state="queued").count(), "one run for each that started"
@@ -158,6 +165,17 @@ def test_time_never_runs_backwards(make_world: Callable[..., World]) -> None:
     result = loop.run_pass(world.cluster.pk, now=at(40))
     assert result is not None
     assert result.stored.at == at(100)
+
+
+def test_a_cluster_in_trouble_does_not_stop_the_others(make_world: Callable[..., World]) -> None:
+    world = make_world()
+    trouble = clusters.create(name="a-first", position=0)
+    PolicyVersion.objects.filter(cluster=trouble).update(knobs={"grace_s": -1})
+    workload = world.submit("A")
+    loop.tick(at(0))
+    workload.refresh_from_db()
+    assert workload.state == "starting"
+    assert not Pass.objects.filter(cluster=trouble).exists()
 
 
 def test_quiet_passes_are_forgotten_after_an_hour(make_world: Callable[..., World]) -> None:
@@ -315,3 +333,43 @@ def test_a_bad_knob_is_named_and_changes_nothing(
         policies.change(cluster=world.cluster, knobs=knobs)
     assert caught.value.field == field
     assert policies.latest(world.cluster).number == 1
+
+
+# --- beside changes of the tree ---------------------------------------------------------------------------------------
+
+
+def test_dividing_projects_while_work_comes_in_never_locks_up(make_world: Callable[..., World]) -> None:
+    """A project is divided (its past moves) while others submit to it and passes start runs of it."""
+    world = make_world(nodes={"h1": 8, "h2": 8}, pass_every_s=1)
+    until_s = time.monotonic() + 3
+    divided: list[str] = []
+
+    def divide() -> None:
+        leaf = world.leaves["A"]
+        while time.monotonic() < until_s:
+            time.sleep(0.1)
+            leaf = tree.add_child(parent=leaf, kind="subproject", code=f"A{len(divided)}", name="part", by=None)
+            divided.append(leaf.code)
+
+    def submit() -> None:
+        while time.monotonic() < until_s:
+            leaf = BudgetNode.objects.get(code=divided[-1] if divided else "A")
+            with suppress(InputError):  # it was divided just now, and is no leaf any more
+                workloads.submit(
+                    cluster=world.cluster,
+                    leaf=leaf,
+                    owner=None,
+                    size_milli=1_000,
+                    min_runtime_s=0,
+                    command=["train"],
+                    environment={"SIM_STARTUP_S": "0", "SIM_DURATION_S": "1"},
+                )
+
+    def beat() -> None:
+        while time.monotonic() < until_s:
+            loop.tick()
+
+    together([divide, submit, submit, beat])
+    assert len(divided) > 3
+    assert Run.objects.exists()
+    check_books()
