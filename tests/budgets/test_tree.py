@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from fractions import Fraction
 
@@ -192,3 +193,30 @@ def test_those_who_registered_hear_of_a_change_after_its_commit(
 def test_the_ledger_only_grows(lab: Lab, statement: str) -> None:
     with pytest.raises(IntegrityError, match="budgets_ledgerentry is append-only"), transaction.atomic():
         connection.cursor().execute(statement)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_moves_at_once_never_make_a_circle(transactional_db: None, lab: Lab) -> None:
+    b1 = tree.add_child(parent=lab.b, kind="project", code="B1", name="x", by=None)
+    outcomes: list[str] = []
+    ready = threading.Barrier(2)
+
+    def move(node: BudgetNode, parent: BudgetNode) -> None:
+        ready.wait(10)
+        try:
+            tree.move(node=node, parent=parent, by=None)
+            outcomes.append("moved")
+        except InputError as error:
+            outcomes.append(error.message)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=move, args=pair) for pair in ((lab.a, b1), (lab.b, lab.a1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(outcomes)[1] == "moved"
+    assert "a node can't be moved under itself" in sorted(outcomes)[0]
+    for node in BudgetNode.objects.exclude(parent=None).select_related("parent"):
+        assert node.path == [*node.parent.path, node.pk]
