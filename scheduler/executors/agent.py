@@ -378,7 +378,13 @@ class Agent:
         folder = self.state / "ranks" / f"{want.run}.{want.rank}"
         Rank.find(folder)  # removes what was begun and not finished
         over: dict[str, Any] = {}
-        spec: dict[str, Any] = {"run": want.run, "rank": want.rank, "workload": want.workload, "grace_s": want.grace_s}
+        spec: dict[str, Any] = {
+            "run": want.run,
+            "rank": want.rank,
+            "workload": want.workload,
+            "grace_s": want.grace_s,
+            "directory": str(self.work / want.workload),
+        }
         if want.began:
             over = {"message": "the node's agent has lost its record of it"}
         elif want.stop_in_s is not None:
@@ -391,6 +397,7 @@ class Agent:
         rank = Rank.make(folder, spec)
         self.ranks[rank.key] = rank
         if over:
+            rank.kill_marked()
             rank.end(**over)
         else:
             rank.start()
@@ -408,7 +415,6 @@ class Agent:
         directory = self.directory_for(want.workload, uid)
         return {
             "uid": uid,
-            "directory": str(directory),
             "command": want.command,
             "environment": self.environment_for(want, directory),
             "memory_bytes": want.memory_mib * 1024 * 1024,
@@ -463,6 +469,7 @@ class Agent:
             "ALLOTMENT_WORKLOAD": want.workload,
             "ALLOTMENT_RUN": str(want.run),
             "ALLOTMENT_NODE": self.config.node,
+            "ALLOTMENT_DIRECTORY": str(directory),
             "ALLOTMENT_NODES": ",".join(want.nodes),
             "ALLOTMENT_DEVICES": devices,
             "ALLOTMENT_CHECKPOINT": str(directory / want.checkpoint) if want.checkpoint else "",

@@ -193,7 +193,7 @@ class Rank:
         if not record:
             self.start()  # the agent was killed between making the folder and starting the minder
         elif record["boot"] == boot_id():
-            self._kill_marked()
+            self.kill_marked()
             self.end(exit_code=-signal.SIGKILL, message="its minder was killed")
         else:
             self.end(message="the node was restarted")
@@ -203,16 +203,19 @@ class Rank:
         record = {"exit_code": None, "cause": Cause.NODE, **self.record, "state": RankState.EXITED}
         write_json(str(self.folder / "record.json"), record | {"boot": boot_id(), "exited_s": boottime_s()} | what)
 
-    def _kill_marked(self) -> None:
-        """SIGKILL to what still bears this rank's variables."""
-        marks = {f"ALLOTMENT_RUN={self.run}".encode(), f"RANK={self.index}".encode()}
+    def kill_marked(self) -> None:
+        """SIGKILL to whatever still bears this rank's variables, where no minder is left to do it."""
+        spec = read_json(str(self.folder / "spec.json")) or {}
+        marks = {
+            f"ALLOTMENT_RUN={self.run}".encode(),
+            f"RANK={self.index}".encode(),
+            f"ALLOTMENT_DIRECTORY={spec.get('directory')}".encode(),  # another portal's run may have this number
+        }
         for entry in os.listdir("/proc"):
-            if not entry.isdigit() or int(entry) == os.getpid():
-                continue
-            with contextlib.suppress(OSError):
-                variables = Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")
-                if marks <= set(variables):
-                    os.kill(int(entry), signal.SIGKILL)
+            if entry.isdigit():
+                with contextlib.suppress(OSError):
+                    if marks <= set(Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")):
+                        os.kill(int(entry), signal.SIGKILL)
 
     def forget(self) -> None:
         """Remove all that is known of it here."""

@@ -92,22 +92,6 @@ class AgentProcess:
         return sorted((self.state / "ranks").iterdir())
 
 
-def marked(run: Run | int) -> list[int]:
-    """The living processes that bear a run's variables: its commands, and what they started."""
-    mark = f"ALLOTMENT_RUN={run if isinstance(run, int) else run.pk}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                variables = (entry / "environ").read_bytes().split(b"\0")
-                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-            except OSError:
-                continue
-            if mark in variables and state != "Z":
-                found.append(int(entry.name))
-    return sorted(found)
-
-
 @dataclass
 class Site:
     """A portal, its cluster, and a folder for the nodes of this machine."""
@@ -187,6 +171,21 @@ class Site:
         chunks = LogChunk.objects.filter(rank__run=self.run(workload), rank__index=rank).order_by("offset")
         return "".join(chunk.text for chunk in chunks)
 
+    def marked(self, run: Run) -> list[int]:
+        """The living processes that bear a run's variables: its commands, and what they started."""
+        marks = {f"ALLOTMENT_RUN={run.pk}", f"ALLOTMENT_DIRECTORY={self.folder}/work/{run.workload.code}"}
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    variables = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
+                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                except OSError:
+                    continue
+                if marks <= set(variables) and state != "Z":
+                    found.append(int(entry.name))
+        return sorted(found)
+
     def post(self, name: str, content: Any, *, token: str = "") -> tuple[int, dict[str, Any]]:
         """Speak to the portal as an agent would; status and answer."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -209,8 +208,8 @@ class Site:
             pid = json.loads(record.read_text()).get("minder") if record.exists() else None
             if pid is not None and Path(f"/proc/{pid}").exists() and is_minder_of(pid, folder):
                 os.kill(pid, signal.SIGTERM)
-        for run_id in Run.objects.values_list("pk", flat=True):
-            for pid in marked(run_id):
+        for run in Run.objects.select_related("workload"):
+            for pid in self.marked(run):
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -269,7 +268,10 @@ def gate(site: Site) -> Iterator[Gate]:
 
 def is_minder_of(pid: int, folder: Path) -> bool:
     """Whether that process minds the rank of that folder."""
-    return str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    try:
+        return str(folder).encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:  # it has just ended
+        return False
 
 
 @pytest.fixture

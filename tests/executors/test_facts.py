@@ -98,7 +98,7 @@ def test_order_and_repetition_change_nothing(start: Callable[..., Run], history:
         "ranks": [("exited", began_s, gone_s, exit_code) for began_s, gone_s, exit_code in ranks],
         "workload": (state, text, 0),
     }
-    for seed in range(12):
+    for seed in range(6):
         chance = random.Random(seed)
         base = 1_000 * seed
         run = start(now=base)

@@ -14,7 +14,7 @@ import pytest
 from scheduler.models import Node, Rank, Run
 from scheduler.services import nodes, policies
 from tests.conftest import REPOSITORY
-from tests.executors.conftest import AgentProcess, Gate, Site, is_minder_of, marked, wait_for
+from tests.executors.conftest import AgentProcess, Gate, Site, is_minder_of, wait_for
 
 AGENT_MAX_KIB = 40 * 1024
 MINDER_MAX_KIB = 16 * 1024
@@ -39,12 +39,12 @@ def test_a_killed_agent_finds_its_ranks_again_and_goes_on_listening(site: Site) 
     workload = site.submit(*TICK)
     site.wait(workload, "running")
     run = site.run(workload)
-    before = marked(run)
+    before = site.marked(run)
     agent.kill()
     agent.start()
     seen = len(site.printed(workload))
     wait_for(lambda: len(site.printed(workload)) > seen + 20)
-    assert before[0] in marked(run)
+    assert before[0] in site.marked(run)
     assert [rank.pid for rank in run.ranks.all()] == [before[0]]
     assert set(site.printed(workload).splitlines()) == {"tick"}
     assert Run.objects.count() == 1
@@ -55,7 +55,7 @@ def test_what_ended_while_the_agent_was_away_ended_then(site: Site) -> None:
     workload = site.submit("/bin/sh", "-c", "sleep 1; echo last words; exit 5")
     site.wait(workload, "running")
     agent.kill()
-    time.sleep(4)
+    time.sleep(2.5)
     agent.start()
     site.wait(workload, "failed")
     run = site.run(workload)
@@ -73,7 +73,7 @@ def test_a_killed_minder_takes_its_rank_along_and_it_is_run_again(site: Site) ->
     os.kill(minder_of(agent), signal.SIGKILL)
     site.wait(workload, "queued")
     assert (site.run(workload).end_reason, run.ranks.get().message) == ("node_lost", "its minder was killed")
-    assert marked(run) == []
+    assert site.marked(run) == []
     site.look()
     site.wait(workload, "running")
     assert site.run(workload).number == 2
@@ -84,11 +84,11 @@ def test_a_portal_that_is_away_kills_nothing_and_learns_when_it_happened(site: S
     lasting, brief = site.submit("/bin/sleep", "60"), site.submit("/bin/sleep", "1")
     site.wait(brief, "running")
     site.wait(lasting, "running")
-    before = marked(site.run(lasting))
+    before = site.marked(site.run(lasting))
     gate.shut()
     time.sleep(3)
-    assert marked(site.run(lasting)) == before
-    assert marked(site.run(brief)) == []
+    assert site.marked(site.run(lasting)) == before
+    assert site.marked(site.run(brief)) == []
     gate.reopen()
     site.wait(brief, "finished")
     run = site.run(brief)
@@ -114,7 +114,7 @@ def test_what_is_cut_off_for_too_long_stops_before_it_is_given_up(site: Site, ga
         first.refresh_from_db()
         if first.state not in states:
             states.append(first.state)
-        if not stopped_s and not marked(first):
+        if not stopped_s and not site.marked(first):
             stopped_s = time.monotonic()
         if first.state == "ended":
             lost_s = time.monotonic()
@@ -158,7 +158,7 @@ def test_tied_ranks_end_with_who_started_the_agent(site: Site, end: int) -> None
             parent.kill()
             wait_for(lambda: not Path(f"/proc/{minder}").exists())
         parent.wait(10)
-        wait_for(lambda: marked(run) == [])
+        wait_for(lambda: site.marked(run) == [])
     finally:
         parent.kill()
         parent.wait(10)
@@ -203,8 +203,8 @@ def test_an_agent_that_lost_its_folder_says_so_of_what_had_begun(site: Site) -> 
     agent = site.agent()
     workload = site.submit("/bin/sleep", "60", resumable=True)
     site.wait(workload, "running")
+    run = site.run(workload)
     agent.kill()
-    os.kill(minder_of(agent), signal.SIGKILL)
     for folder in agent.ranks():
         for path in folder.iterdir():
             path.unlink()
@@ -212,6 +212,7 @@ def test_an_agent_that_lost_its_folder_says_so_of_what_had_begun(site: Site) -> 
     agent.start()
     site.wait(workload, "queued")
     assert site.run(workload).ranks.get().message == "the node's agent has lost its record of it"
+    wait_for(lambda: site.marked(run) == [])
 
 
 def test_a_silent_node_comes_back_with_its_run(site: Site) -> None:
@@ -252,5 +253,5 @@ def test_a_node_that_is_known_to_be_dead_loses_its_runs_at_once(site: Site) -> N
     assert nodes.set_health(node=agent.row, health="down")
     site.wait(workload, "lost")
     assert workload.reason_text == "Node n1 was lost, and rank 0 with it."
-    wait_for(lambda: marked(run) == [])  # it was not dead after all: its agent hears that nothing is wanted
+    wait_for(lambda: site.marked(run) == [])  # it was not dead after all: its agent hears that nothing is wanted
     assert not nodes.set_health(node=agent.row, health="down")

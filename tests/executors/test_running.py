@@ -8,7 +8,7 @@ from django.utils import timezone
 from budgets.models import Person
 from scheduler.models import Holding, Run
 from scheduler.services import workloads
-from tests.executors.conftest import GRACE_S, Site, marked, wait_for
+from tests.executors.conftest import GRACE_S, Site, wait_for
 
 PRINT_ENVIRONMENT = ("/usr/bin/python3", "-c", "import json, os; print(json.dumps(dict(os.environ)))")
 COUNT_UP = """
@@ -50,6 +50,7 @@ def test_a_gang_over_two_nodes_is_told_its_part(site: Site) -> None:
         "ALLOTMENT_RUN": str(run.pk),
         "ALLOTMENT_NODES": "n1,n2",
         "ALLOTMENT_DEVICES": "0,1",
+        "ALLOTMENT_DIRECTORY": str(directory),
         "ALLOTMENT_CHECKPOINT": str(directory / "saved/last"),
         "ALLOTMENT_GRACE_S": str(GRACE_S),
         "ALLOTMENT_PROGRESS_S": "0",
@@ -84,7 +85,7 @@ def test_of_a_gang_that_cannot_start_everywhere_nothing_goes_on(site: Site) -> N
     assert [(rank.state, rank.exit_code) for rank in run.ranks.all()] == [("exited", -15), ("failed", None)]
     assert run.running_at is None
     assert workload.reason_text == "Rank 1 could not be started on n2."
-    assert marked(run) == []
+    assert site.marked(run) == []
 
 
 def test_a_rank_that_fails_takes_its_gang_along(site: Site) -> None:
@@ -96,7 +97,7 @@ def test_a_rank_that_fails_takes_its_gang_along(site: Site) -> None:
     assert [(rank.state, rank.exit_code) for rank in run.ranks.all()] == [("exited", -15), ("exited", 3)]
     assert (run.exit_code, run.end_reason) == (3, "failed")
     assert workload.reason_text == "Rank 1 on n2 exited with status 3."
-    assert marked(run) == []
+    assert site.marked(run) == []
 
 
 def test_what_cannot_be_executed_fails_and_only_its_people_read_why(site: Site) -> None:
@@ -114,11 +115,11 @@ def test_what_ignores_the_stop_signal_is_killed_after_its_grace_with_all_it_star
     workload = site.submit("/bin/sh", "-c", stubborn)
     site.wait(workload, "running")
     run = site.run(workload)
-    wait_for(lambda: len(marked(run)) == 4)
+    wait_for(lambda: len(site.marked(run)) == 4)
     workloads.cancel(workload=workload, by=None, reason="enough")
     site.wait(workload, "cancelled")
     run.refresh_from_db()
-    assert marked(run) == []
+    assert site.marked(run) == []
     assert run.exit_code == -9
     assert GRACE_S - 1 <= (run.ended_at - run.stop_asked_at).total_seconds() <= GRACE_S + 2
 
@@ -127,7 +128,7 @@ def test_what_a_command_leaves_behind_ends_with_it(site: Site) -> None:
     site.agent()
     workload = site.submit("/bin/sh", "-c", "setsid sleep 60 & echo started")
     site.wait(workload, "finished")
-    assert marked(site.run(workload)) == []
+    assert site.marked(site.run(workload)) == []
 
 
 def test_a_preempted_run_saves_and_goes_on_elsewhere(site: Site, owners: list[Person]) -> None:

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from scheduler.models import Rank, Run, Workload
-from tests.executors.conftest import Site, marked
+from tests.executors.conftest import Site
 from tests.scheduler.conftest import check_books
 
 STREAM_S = 60
@@ -52,5 +52,5 @@ def test_killed_agents_lose_nothing_and_run_nothing_twice(site: Site) -> None:
         if rank.exit_code == 0:
             mark = site.folder / "work" / rank.run.workload.code / f"ran-{rank.run_id}-{rank.index}"
             assert mark.is_dir()
-    assert [pid for run in Run.objects.all() for pid in marked(run)] == []
+    assert [pid for run in Run.objects.all() for pid in site.marked(run)] == []
     check_books()
