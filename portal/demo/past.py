@@ -22,6 +22,7 @@ from scheduler.simulator.records import JobRecord, Outcome, RunRecord
 from scheduler.simulator.scenario import Happening, Job
 
 MILLI = 1_000
+FINISHED = ("finished", "All ranks exited with status 0.")
 PASS_EVERY_S = 300
 """Of the simulated past: submissions and ends are looked at as they happen, the clock alone every five minutes."""
 OVERSUBSCRIBED = 2
@@ -289,6 +290,7 @@ def _workload(
         progress_s=record.progress_s,
         runs=runs,
         decisions=decisions,
+        reason=FINISHED if state == "finished" else None,
         command=["python", "train.py", "--config", f"{one.name}.yaml"],
         environment=environment(one) if is_open else {},
     )

@@ -67,7 +67,10 @@ class PastDecision:
 
 @dataclass(frozen=True, slots=True)
 class PastWorkload:
-    """A workload with all its runs in order. `code` is its public id, "LEAF-NUMBER"; None draws the leaf's next one."""
+    """A workload with all its runs in order. `code` is its public id, "LEAF-NUMBER"; None draws the leaf's next one.
+
+    `reason` (code and sentence) is what it says now; None takes that of its last decision.
+    """
 
     leaf: BudgetNode
     owner: Person | None
@@ -78,6 +81,7 @@ class PastWorkload:
     ended_at: datetime | None
     runs: Sequence[PastRun] = ()
     decisions: Sequence[PastDecision] = ()
+    reason: tuple[str, str] | None = None
     code: str | None = None
     name: str = ""
     is_resumable: bool = True
@@ -181,13 +185,21 @@ def _store_workloads(cluster: Cluster, given: Sequence[PastWorkload]) -> list[Wo
                 ended_at=each.ended_at,
                 preemptions=each.preemptions,
                 progress_s=each.progress_s,
-                reason_code=each.decisions[-1].code if each.decisions else "",
-                reason_text=each.decisions[-1].text if each.decisions else "",
-                reason_numbers=dict(each.decisions[-1].numbers) if each.decisions else {},
+                **_reason(each),
             )
             for each, code in zip(given, codes, strict=True)
         ]
     )
+
+
+def _reason(past: PastWorkload) -> dict[str, Any]:
+    """The columns that say why it is as it is."""
+    if past.reason is not None:
+        return {"reason_code": past.reason[0], "reason_text": past.reason[1], "reason_numbers": {}}
+    if not past.decisions:
+        return {}
+    last = past.decisions[-1]
+    return {"reason_code": last.code, "reason_text": last.text, "reason_numbers": dict(last.numbers)}
 
 
 def _room(cluster: Cluster) -> workloads.Room:

@@ -130,6 +130,7 @@ def _workload(job: PastJob, leaf: BudgetNode, units_per_node: int, cap_s: int) -
         size_milli=job.units * MILLI,
         min_runtime_s=contract_s,
         state=Workload.State.FINISHED,
+        reason=("finished", "Finished, as its record says."),
         submitted_at=job.submitted_at,
         ended_at=ended_at,
         runs=[run],

@@ -17,7 +17,7 @@ from django.test import Client, override_settings
 from budgets import queries
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, RoleGrant, Share
 from budgets.services import shares
-from portal.demo import build, feed
+from portal.demo import build, feed, past
 from scheduler.models import ClusterHour, Decision, NodeSpell, Run, Workload
 from scheduler.services import history, usage
 from tests.demo.holdings import devices_held_twice
@@ -92,6 +92,8 @@ def test_its_past_is_whole(demo: Path) -> None:
         assert not over.exists()
     taken = Decision.objects.filter(action="preempt", by__isnull=False)
     assert taken.count() == Decision.objects.filter(action="preempt", code__startswith="preempted").count() > 0
+    finished = Workload.objects.filter(state="finished")
+    assert set(finished.values_list("reason_code", "reason_text")) == {past.FINISHED}
     assert NodeSpell.objects.exclude(state="healthy").exists()
     assert devices_held_twice() == []
 
