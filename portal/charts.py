@@ -43,7 +43,7 @@ def layout(**more: Any) -> Figure:
     return {
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 44, "r": 112, "t": 28, "b": 28},
+        "margin": {"l": 44, "r": 112, "t": 28, "b": 40},
         "showlegend": False,
         "hovermode": "x unified",
         "barmode": "overlay",
@@ -125,9 +125,11 @@ def usage_against_entitlement(
 
 
 TIME_STOPS = [
-    {"dtickrange": [None, 43_200_000], "value": "%H:%M"},
-    {"dtickrange": [43_200_000, None], "value": "%-d %b"},
+    {"dtickrange": [None, 59_999], "value": "%H:%M:%S\n%-d %b"},
+    {"dtickrange": [60_000, 86_399_999], "value": "%H:%M\n%-d %b"},
+    {"dtickrange": [86_400_000, None], "value": "%-d %b"},
 ]
+"""Ticks by their distance in milliseconds; what follows the line break is written where it changes."""
 HOVER_FORMATS = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b %Y"}
 
 
@@ -215,10 +217,11 @@ def edge_labels(entitled: list[float], within: list[float], short: list[float], 
 
 # --- the runs of a workload -------------------------------------------------------------------------------------------
 
-LANE, CHARGES = [0.5, 0.86], [0.0, 0.34]
+LANE, CHARGES = [0.58, 0.88], [0.0, 0.3]
 """Upper part: the runs; lower part: what was charged so far."""
+LANE_ALONE = [0.1, 0.88]
+"""The runs where nothing was charged."""
 FUTURE_TINT = 38
-LEAD = timedelta(minutes=2)
 
 
 def runs_of(explanation: Explanation, colour: int) -> Figure:
@@ -227,54 +230,61 @@ def runs_of(explanation: Explanation, colour: int) -> Figure:
     """
     team = f"role:team-{colour}"
     now = explanation.now
-    data: list[Figure] = []
-    shapes: list[Figure] = []
-    for run in explanation.runs:
-        data += run_bars(run, now, team, textured=colour >= TEXTURED_FROM)
-        if run.preempted_by and run.ended_at:
-            shapes.append(upright(run.ended_at, "role:short", 4))
-    notes = [{
-        "text": "<b>now</b>", "x": wall(now), "xref": "x", "yref": "paper", "y": 0.9, "yanchor": "bottom",
-        "showarrow": False, "font": {"color": "role:ink"},
-    }]  # fmt: skip
-    shapes.append({**upright(now, "role:ink", 1.5), "y0": 0, "y1": 0.9})
+    is_charged = any(run.funded for run in explanation.runs)
+    lane = LANE if is_charged else LANE_ALONE
+    bars = [bar for run in explanation.runs for bar in run_bars(run, now, team, is_textured=colour >= TEXTURED_FROM)]
+    taken = [run.ended_at for run in explanation.runs if run.preempted_by and run.ended_at]
+    shapes = [upright(at, "role:short", 4, lane) for at in taken] + [upright(now, "role:ink", 1.5, [0, 0.9])]
+    notes = [label("now", now, 0.9, yanchor="bottom")]
     if explanation.promised_at and explanation.workload.state == "queued":
+        shapes.append(promise(explanation, explanation.promised_at, lane))
         at = explanation.promised_at
-        until = at + timedelta(seconds=explanation.workload.min_runtime_s)
-        shapes.append({
-            "type": "rect", "x0": wall(at), "x1": wall(until), "yref": "paper", "y0": LANE[0], "y1": LANE[1],
-            "line": {"color": "role:ink", "width": 1.5, "dash": "dash"},
-        })  # fmt: skip
-        notes.append({
-            "text": f"<b>reserved, {formats.clock(at)}</b>", "x": wall(at), "yref": "paper", "y": sum(LANE) / 2,
-            "xanchor": "left", "showarrow": False, "font": {"color": "role:ink"},
-        })  # fmt: skip
-    data.append(charges(explanation))
-    unit = explanation.workload.cluster.unit
-    notes.append({**unit_title(f"Charged, {formats.hours_word(unit)}"), "y": CHARGES[1], "yshift": 4})
+        notes.append(label(f"reserved, {formats.clock(at)}", at, lane[0], yanchor="top", xanchor="left", yshift=-2))
+    axes = {"yaxis": axis(domain=lane, visible=False, range=[-0.5, 0.5], fixedrange=True)}
+    if is_charged:
+        notes.append(
+            {**unit_title(f"Charged, {formats.hours_word(explanation.workload.cluster.unit)}"), "y": CHARGES[1]}
+        )
+        axes["yaxis2"] = axis(domain=CHARGES, anchor="x", rangemode="tozero", nticks=3, tickformat=",~g")
     return {
-        "data": data,
+        "data": [*bars, charges(explanation)] if is_charged else bars,
         "layout": layout(
-            margin={"l": 44, "r": 12, "t": 8, "b": 28},
+            margin={"l": 44, "r": 12, "t": 8, "b": 40},
             hovermode="closest",
-            xaxis=axis(type="date", anchor="y2", tickformatstops=TIME_STOPS),
-            yaxis=axis(domain=LANE, visible=False, range=[-0.5, 0.5], fixedrange=True),
-            yaxis2=axis(domain=CHARGES, anchor="x", rangemode="tozero", nticks=3, tickformat=",~g"),
+            xaxis=axis(type="date", anchor="y2" if is_charged else "y", tickformatstops=TIME_STOPS),
             shapes=shapes,
             annotations=notes,
+            **axes,
         ),
     }
 
 
-def upright(at: datetime, colour: str, width: float) -> Figure:
-    """A line across the lane of the runs."""
+def label(words: str, at: datetime, y: float, **more: Any) -> Figure:
+    """A bold word at an instant."""
     return {
-        "type": "line", "x0": wall(at), "x1": wall(at), "yref": "paper", "y0": LANE[0], "y1": LANE[1],
+        "text": f"<b>{words}</b>", "x": wall(at), "xref": "x", "yref": "paper", "y": y, "showarrow": False,
+        "font": {"color": "role:ink"}, **more,
+    }  # fmt: skip
+
+
+def promise(explanation: Explanation, at: datetime, lane: list[float]) -> Figure:
+    """A dashed outline from the promised instant to the end of the contract."""
+    until = at + timedelta(seconds=explanation.workload.min_runtime_s)
+    return {
+        "type": "rect", "x0": wall(at), "x1": wall(until), "yref": "paper", "y0": lane[0], "y1": lane[1],
+        "line": {"color": "role:ink", "width": 1.5, "dash": "4px,3px"},
+    }  # fmt: skip
+
+
+def upright(at: datetime, colour: str, width: float, lane: list[float]) -> Figure:
+    """A line across a part of the height."""
+    return {
+        "type": "line", "x0": wall(at), "x1": wall(at), "yref": "paper", "y0": lane[0], "y1": lane[1],
         "line": {"color": colour, "width": width},
     }  # fmt: skip
 
 
-def run_bars(run: RunLine, now: datetime, team: str, *, textured: bool) -> list[Figure]:
+def run_bars(run: RunLine, now: datetime, team: str, *, is_textured: bool) -> list[Figure]:
     """The parts of one run: start-up and contract, after it, and the contract still to come."""
     end = run.ended_at or now
     contract_end = run.contract_ends_at if run.funded else None
@@ -287,7 +297,7 @@ def run_bars(run: RunLine, now: datetime, team: str, *, textured: bool) -> list[
         return [bar_of(run, "unallocated: can be interrupted at any time", run.started_at, end, hatch)]
     texture = (
         {"pattern": {"shape": "-", "size": 5, "solidity": 0.25, "fgcolor": "role:bg/26", "bgcolor": team}}
-        if textured
+        if is_textured
         else {}
     )
     solid = {"color": team, **texture}

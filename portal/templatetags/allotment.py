@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any
 
@@ -81,6 +81,25 @@ def ratio(value: float | None) -> str:
     return formats.NOT_APPLICABLE if value is None else formats.measured(Fraction(value))
 
 
+INSTANT_GIVEN = "at the instant given"
+"""What the engine's sentences say instead of an instant: they hold none (scheduler/engine/explain.py)."""
+
+
+@register.filter
+def reason_at(text: str, at: datetime | None) -> str:
+    """The engine's sentence with the instant that it only points at."""
+    if at is None or INSTANT_GIVEN not in text:
+        return text
+    return text.replace(INSTANT_GIVEN, f"by {formats.near_instant(at, datetime.now(UTC))}")
+
+
+@register.filter
+def bare_reason(text: str) -> str:
+    """A reason without the word that the state beside it says already."""
+    bare = text.removeprefix("Waiting: ")
+    return bare[:1].upper() + bare[1:]
+
+
 @register.filter
 def near(at: datetime, now: datetime) -> str:
     """The time of an instant, with its day unless that is today."""
@@ -128,6 +147,12 @@ def near_exact(at: datetime, now: datetime) -> str:
     """The time to the second, with its day unless that is today; the zone stands in the table's caption."""
     on, today = formats.local(at).date(), formats.local(now).date()
     return formats.clock_exact(at) if on == today else f"{formats.short_day(on)}, {formats.clock_exact(at)}"
+
+
+@register.filter
+def exit_words(code: int) -> str:
+    """exit 1, or the signal that ended it."""
+    return f"signal {-code}" if code < 0 else f"exit {code}"
 
 
 @register.filter

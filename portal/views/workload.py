@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -17,7 +19,8 @@ from portal import charts, formats
 from portal.forms.reason import CancelForm
 from portal.pages import Page, render_page
 from scheduler.models import LogChunk, Rank, Workload
-from scheduler.queries.workload import EventLine, explanation
+from scheduler.queries.levels import Level
+from scheduler.queries.workload import EventLine, Step, explanation
 from scheduler.services import workloads
 
 LOG_TAIL_CHARS = 20_000
@@ -53,6 +56,16 @@ class Happened:
     by: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShownStep:
+    """A level on the way to the leaf: each sibling with the ratio that orders it, and whether it stands aside."""
+
+    node: Level
+    mine: Level
+    siblings: Sequence[tuple[Level, Fraction | None, bool]]
+    words: str
+
+
 class WorkloadPage(Page):
     """Everyone may read why it waits; command, log and owner are for those inside."""
 
@@ -74,6 +87,7 @@ class WorkloadPage(Page):
             "is_open": workload.state in Workload.OPEN_STATES,
             "may_cancel": can_cancel(person, workload),
             "lookback_days": told.window_s // 86_400,
+            "steps": [shown_step(step, is_funded=workload.min_runtime_s > 0) for step in told.steps],
             "chart": charts.runs_of(told, workload.leaf.colour) if told.runs else None,
             "happened": [in_words(each) for each in told.events],
             "log": log_tail(workload) if inside else None,
@@ -162,6 +176,17 @@ def can_cancel(person: Person, workload: Workload) -> bool:
     """Whether the button is shown."""
     is_open = workload.state in Workload.OPEN_STATES and workload.cancel_asked_at is None
     return is_open and may(person, "workload.cancel", workload)
+
+
+def shown_step(step: Step, *, is_funded: bool) -> ShownStep:
+    """Funded work is ordered by what was served, unallocated work by the free cycles that it had."""
+    if not is_funded:
+        order = sorted(step.siblings, key=lambda level: (level.uncharged is None, level.uncharged or 0, level.code))
+        return ShownStep(step.node, step.mine, [(each, each.uncharged, False) for each in order], "")
+    mine = step.mine
+    turn = "first" if mine.turn == 1 else formats.ordinal(mine.turn or 0)
+    words = f"{mine.code} is {turn} of those that have something funded waiting." if mine.turn else ""
+    return ShownStep(step.node, mine, [(each, each.served, not each.waiting) for each in step.siblings], words)
 
 
 def in_words(event: EventLine) -> Happened:

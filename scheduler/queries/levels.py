@@ -66,6 +66,11 @@ class Level:
         return (self.used_milli_s + self.committed_milli_s) / self.entitled_milli_s
 
     @property
+    def uncharged(self) -> Fraction | None:
+        """Free cycles that it had / entitled, which orders the unallocated; None for a node entitled to nothing."""
+        return self.uncharged_milli_s / self.entitled_milli_s if self.entitled_milli_s else None
+
+    @property
     def served_key(self) -> tuple[bool, Fraction, str]:
         """Sorts siblings as the engine does: those without shares last."""
         if not self.shares:
