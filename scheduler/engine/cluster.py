@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .tree import TreeNode
 from .values import Claim, Health, Node, Reservation, Run
+
+DEVICE_MILLI = 1_000
+"""One whole device."""
 
 
 class HeldRun:
@@ -19,6 +22,7 @@ class HeldRun:
 
     __slots__ = (
         "contract_end_s",
+        "device",
         "funded",
         "holdings",
         "id",
@@ -46,6 +50,7 @@ class HeldRun:
         self.running_s = run.running_s
         self.priority = run.priority
         self.leave_by_s = run.leave_by_s
+        self.device = run.device
         self.contract_end_s: int | None = None
         self.is_over = False
 
@@ -56,7 +61,8 @@ class NodeState:
     Attributes:
         held_milli: by all runs, also those that are leaving.
         locked_milli: free, but claimed by a pending plan.
-        leaving_milli: held by runs that were told to leave, and claimed by nobody.
+        leaving_milli: held by runs that were told to leave, and claimed by nobody (whole devices only).
+        shared: the runs on each device that is given out in fractions, by its index.
         soft_milli: held by runs that some funded workload might preempt: unallocated, or with their contract over.
     """
 
@@ -72,6 +78,7 @@ class NodeState:
         "rack",
         "reservations",
         "runs",
+        "shared",
         "soft_milli",
         "usable_from_s",
         "version",
@@ -91,6 +98,7 @@ class NodeState:
         self.leaving_milli = 0
         self.soft_milli = 0
         self.runs: dict[str, HeldRun] = {}
+        self.shared: dict[int, list[HeldRun]] = {}
         self.claims: list[Claim] = []
         self.reservations: list[Reservation] = []
         self.indexed_milli: int | None = None
@@ -100,6 +108,46 @@ class NodeState:
     def free_milli(self) -> int:
         """What could start here at once."""
         return self.capacity_milli - self.held_milli - self.locked_milli
+
+    def whole_free_milli(self, without: Collection[str] = ()) -> int:
+        """What of the free is whole devices, with the runs in `without` thought away."""
+        free_milli = self.free_milli
+        if without:
+            free_milli += sum(run.holdings[self.name] for run in self.runs.values() if run.id in without)
+        for runs in self.shared.values():
+            staying_milli = sum(run.size_milli for run in runs if run.id not in without)
+            if staying_milli:
+                free_milli -= DEVICE_MILLI - staying_milli
+        return free_milli
+
+    def fits(self, size_milli: int, without: Collection[str] = ()) -> bool:
+        """Whether so much could start here, on whole devices or as a fraction of one."""
+        if not self.shared or size_milli >= DEVICE_MILLI:
+            needed_milli = -(-size_milli // DEVICE_MILLI) * DEVICE_MILLI
+            return self.whole_free_milli(without) >= needed_milli
+        if self.whole_free_milli(without) >= DEVICE_MILLI:
+            return True
+        is_free = self.locked_milli == 0 and not self.claims
+        return is_free and any(
+            DEVICE_MILLI - sum(run.size_milli for run in runs if run.id not in without) >= size_milli
+            for runs in self.shared.values()
+        )
+
+    def take_device(self, run: HeldRun) -> None:
+        """Note on which device a fraction is: the one given, else the fullest where it fits, else a new one."""
+        if run.device is None:
+            used = {index: sum(each.size_milli for each in runs) for index, runs in self.shared.items()}
+            fitting = [(-milli, index) for index, milli in used.items() if milli + run.size_milli <= DEVICE_MILLI]
+            unused = next(index for index in range(len(used) + 1) if index not in used)
+            run.device = min(fitting)[1] if fitting else unused
+        self.shared.setdefault(run.device, []).append(run)
+
+    def leave_device(self, run: HeldRun) -> None:
+        """A fraction is on its device no longer."""
+        assert run.device is not None
+        self.shared[run.device].remove(run)
+        if not self.shared[run.device]:
+            del self.shared[run.device]
 
     def in_window(self, now_s: int) -> bool:
         """Whether a maintenance window is open."""
@@ -122,13 +170,13 @@ class NodeState:
     def settle_claims(self) -> None:
         """Work out which claims are covered by runs that are leaving; the rest locks free devices."""
         left, self.locked_milli = self._cover_claims()
-        self.leaving_milli = sum(left.values())
+        self.leaving_milli = sum(amount_milli for amount_milli in left.values() if amount_milli % DEVICE_MILLI == 0)
 
     def left_for_nobody(self) -> list[tuple[str, int]]:
         """Runs that are leaving with what of theirs nobody has claimed, soonest gone first."""
         left, _ = self._cover_claims()
         return sorted(
-            ((name, amount) for name, amount in left.items() if amount),
+            ((name, amount) for name, amount in left.items() if amount and amount % DEVICE_MILLI == 0),
             key=lambda each: (self.runs[each[0]].leave_by_s, each[0]),
         )
 

@@ -34,14 +34,14 @@ def decide(snapshot: Snapshot, policy: Policy, told: Mapping[str, str] | None = 
         snapshot: the state of one cluster. It is left as it was.
         policy: the cluster's knobs.
         told: reason codes by waiting workload that the caller knows already. Waits whose code is the same are left
-            out of the plan then, and so are the figures; without it everything is explained.
+            out of the plan then, and so are figures and places; without it everything is explained.
 
     Raises:
         ValueError: the snapshot was built for another lookback.
     """
     if snapshot.lookback_s != policy.lookback_s:
         raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
-    one_pass = Pass(snapshot, policy)
+    one_pass = Pass(snapshot, policy, is_order_asked=told is None)
     try:
         one_pass.hold_and_release()
         one_pass.settle_plans()
@@ -58,7 +58,7 @@ def decide(snapshot: Snapshot, policy: Policy, told: Mapping[str, str] | None = 
     return Plan(
         now_s=snapshot.now_s,
         decisions=tuple(one_pass.decisions),
-        order=tuple(workload.id for workload, _ in one_pass.waiting),
+        order=tuple(workload.id for workload, _ in one_pass.waiting) if told is None else (),
         figures=figures,
         next_change_s=_next_change_s(snapshot),
     )
@@ -83,8 +83,9 @@ def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
 class Pass:
     """The decisions of one pass, on a trial that is rolled back by the caller."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, is_order_asked: bool) -> None:
         """Nothing is decided yet."""
+        self._is_order_asked = is_order_asked
         self.snapshot = snapshot
         self.policy = policy
         self.trial = Trial(snapshot, policy)
@@ -293,6 +294,8 @@ class Pass:
         promise = self.snapshot.reservations.get(workload.id)
         if promise is None and len(self.snapshot.reservations) >= self.policy.reservations:
             return
+        if promise is None and not self.codes.is_any_certain(workload):
+            return
         certain = self.codes.certain(workload)
         if certain is None or certain.at_s <= self.trial.now_s:
             return
@@ -310,9 +313,13 @@ class Pass:
     # --- 6 --------------------------------------------------------------------------------------------------------
 
     def start_unallocated(self) -> None:
-        """Step 6."""
-        for walk in (unallocated_walk(self.snapshot), ShareLessWalk(self.snapshot)):
-            self._start_on_free(walk)
+        """Step 6. Where nothing is free, nobody's turn matters, and who waits is noted leaf by leaf."""
+        if self.snapshot.nodes.by_free or self._is_order_asked:
+            for walk in (unallocated_walk(self.snapshot), ShareLessWalk(self.snapshot)):
+                self._start_on_free(walk)
+            return
+        for queue in self.snapshot.queues.values():
+            self.waiting += [(workload, 0) for *_, workload in queue.unallocated]
 
     def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
         while (workload := walk.next()) is not None:

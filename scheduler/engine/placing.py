@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from .cluster import HeldRun, NodeState
+from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .snapshot import Snapshot
 from .values import Claim, Reservation, Workload
 
@@ -95,6 +95,8 @@ def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] |
     if is_whole_nodes(snapshot, size_milli):
         return _place_on_empty_nodes(snapshot, workload)
     by_free = snapshot.nodes.by_free
+    if size_milli < DEVICE_MILLI and (beside := _beside_others(snapshot, workload)) is not None:
+        return {beside.name: size_milli}
     for free_milli in sorted(free for free in by_free if free >= size_milli):
         for name in by_free[free_milli]:
             if _fits_free(snapshot, snapshot.nodes.by_name[name], workload):
@@ -102,9 +104,25 @@ def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] |
     return None
 
 
+def _beside_others(snapshot: Snapshot, workload: Workload) -> NodeState | None:
+    """The node whose device, shared already, a fraction fills best; None if it needs a device of its own."""
+    found: list[tuple[int, str]] = []
+    for names in snapshot.nodes.by_free.values():
+        for node in (snapshot.nodes.by_name[name] for name in names):
+            if not node.shared or node.claims or not _fits_free(snapshot, node, workload):
+                continue
+            for runs in node.shared.values():
+                left_milli = DEVICE_MILLI - sum(run.size_milli for run in runs)
+                if left_milli >= workload.size_milli:
+                    found.append((left_milli, node.name))
+    return snapshot.nodes.by_name[min(found)[1]] if found else None
+
+
 def _fits_free(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
     free_milli = node.indexed_milli
     if free_milli is None or free_milli < workload.size_milli:
+        return False
+    if node.shared and not node.fits(workload.size_milli):
         return False
     return allowance_milli(snapshot, node, workload, snapshot.now_s) >= workload.size_milli
 

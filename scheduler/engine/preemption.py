@@ -8,13 +8,15 @@ from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
 
-from .cluster import HeldRun, NodeState
+from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
 from .reasons import Code
 from .tree import TreeNode
 from .trial import Trial
 from .values import Reservation, Workload
 
+MOST_COMBINED = 12
+"""Every set of so many victims on one node is tried where amounts alone do not decide."""
 FinerKey = tuple[int, Fraction, int, str]
 """Which of two victims that cost the same goes first: unallocated, most served, latest start, id."""
 
@@ -53,6 +55,13 @@ class Claimant:
         self.reach = trial.reaches.of(workload)
         promise = trial.snapshot.reservations.get(workload.id)
         self.due: Reservation | None = promise if promise is not None and promise.at_s <= trial.now_s else None
+
+    def is_out_of_reach(self) -> bool:
+        """Whether no node has what it asks for, by a quick look that may err towards "perhaps"."""
+        size_milli = self.workload.size_milli
+        if self.due is not None or size_milli < DEVICE_MILLI:
+            return False
+        return self.reach.most_now_milli(self.snapshot) < size_milli
 
     def has_been_served_less(self, victim: HeldRun) -> bool:
         """Rules (b) and (c) but for the end of the contract."""
@@ -93,7 +102,7 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         options = [] if node is None else _options(claimant, [node])
-    elif claimant.due is None and claimant.reach.most_now_milli(snapshot) < workload.size_milli:
+    elif claimant.is_out_of_reach():
         return None
     else:
         options = _options(claimant, list(snapshot.nodes.soft.values()))
@@ -124,6 +133,9 @@ def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int
         room_milli = node.free_milli + node.leaving_milli
         if node.indexed_milli is None or room_milli + node.soft_milli < size_milli:
             continue
+        if node.shared:  # amounts alone do not say what it costs to free a device
+            options.append(((0, 0), node))
+            continue
         need_milli = max(0, size_milli - room_milli)
         if need_milli:
             unallocated_milli = sum(
@@ -145,9 +157,11 @@ def _cheapest_on(claimant: Claimant, node: NodeState) -> tuple[NodeCost, tuple[H
     need_milli = workload.size_milli - room_milli
     if need_milli > sum(run.holdings[node.name] for run in victims):
         return None
+    if node.shared:
+        need_milli = 0  # which is left to the set to show
     keyed = sorted(((_finer_key(claimant, run), run) for run in victims), key=lambda each: each[0])
     starts_s = trial.now_s + trial.policy.grace_s
-    if allowance_milli(claimant.snapshot, node, workload, starts_s) >= workload.size_milli:
+    if not node.shared and allowance_milli(claimant.snapshot, node, workload, starts_s) >= workload.size_milli:
         chosen = _least_costly_set(node.name, keyed, need_milli)
     else:
         chosen = _least_costly_allowed_set(claimant, node, keyed, need_milli)
@@ -197,9 +211,9 @@ def _least_costly_set(
 def _least_costly_allowed_set(
     claimant: Claimant, node: NodeState, keyed: Sequence[tuple[FinerKey, HeldRun]], need_milli: int
 ) -> tuple[tuple[FinerKey, HeldRun], ...] | None:
-    """The same where promises bind the node: the set must also leave what is promised to others untouched."""
-    workload = claimant.workload
-    starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
+    """The same where amounts do not say all: promises bind the node, or its devices are given out in fractions."""
+    if len(keyed) > MOST_COMBINED:
+        return _enough_of_many(claimant, node, keyed)
     best = None
     for count in range(len(keyed) + 1):
         for members in combinations(range(len(keyed)), count):
@@ -208,11 +222,34 @@ def _least_costly_allowed_set(
             value = (*_disturbed(runs), count, members)
             if freed_milli < need_milli or (best is not None and value >= best):
                 continue
-            without = {run.id for run in runs}
-            allowed_milli = allowance_milli(claimant.snapshot, node, workload, starts_s, without)
-            if allowed_milli >= workload.size_milli:
+            if _is_room(claimant, node, {run.id for run in runs}):
                 best = value
     return None if best is None else tuple(keyed[index] for index in best[3])
+
+
+def _enough_of_many(
+    claimant: Claimant, node: NodeState, keyed: Sequence[tuple[FinerKey, HeldRun]]
+) -> tuple[tuple[FinerKey, HeldRun], ...] | None:
+    """A set of which nobody can be put back, where there are too many victims to try every set."""
+    chosen = {run.id for _, run in keyed}
+    if not _is_room(claimant, node, chosen):
+        return None
+    for _, run in sorted(keyed, key=lambda each: (not each[1].funded, -each[1].size_milli, each[1].id)):
+        if _is_room(claimant, node, chosen - {run.id}):
+            chosen.discard(run.id)
+    return tuple((key, run) for key, run in keyed if run.id in chosen)
+
+
+def _is_room(claimant: Claimant, node: NodeState, without: set[str]) -> bool:
+    """Whether the gang fits, and may be, on a node that these runs have left."""
+    workload = claimant.workload
+    if node.shared:
+        leaving = {name for name, _ in node.left_for_nobody()}
+        if not node.fits(workload.size_milli, without | leaving):
+            return False
+    starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
+    allowed_milli = allowance_milli(claimant.snapshot, node, workload, starts_s, without)
+    return allowed_milli >= workload.size_milli
 
 
 def _disturbed(runs: Sequence[HeldRun]) -> tuple[int, int]:
@@ -245,7 +282,7 @@ def _first_to_leave(node: NodeState, need_milli: int) -> list[str]:
     """The runs, of those that are leaving for nobody, whose devices come free first and are enough."""
     chosen = []
     for run_id, amount_milli in node.left_for_nobody():
-        if need_milli <= 0:
+        if need_milli <= 0 and not node.shared:  # with shared devices, which of them it will have is not settled yet
             break
         chosen.append(run_id)
         need_milli -= amount_milli

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .cluster import HeldRun, NodeState
+from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
 from .preemption import Claimant
 from .trial import Trial
@@ -56,10 +56,12 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
 def is_any_certain(trial: Trial, workload: Workload) -> bool:
     """Whether anything is certain for a workload that holds no promise."""
     snapshot = trial.snapshot
-    is_plain = workload.node is None and not is_whole_nodes(snapshot, workload.size_milli)
-    if is_plain and not any(node.windows for node in snapshot.nodes.restless.values()):
-        return trial.reaches.of(workload).most_ever_milli(snapshot) >= workload.size_milli
-    return certain_for(trial, workload) is not None
+    if workload.node is not None or any(node.windows for node in snapshot.nodes.restless.values()):
+        return certain_for(trial, workload) is not None
+    reach = trial.reaches.of(workload)
+    if is_whole_nodes(snapshot, workload.size_milli):
+        return reach.whole_nodes_ever_milli(snapshot) >= workload.size_milli
+    return reach.most_ever_milli(snapshot) >= max(workload.size_milli, DEVICE_MILLI)
 
 
 def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
@@ -71,7 +73,8 @@ def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
     """The first instant from which so much of a node is certain."""
     now_s = claimant.trial.now_s
-    room_milli = node.free_milli - sum(
+    need_milli = -(-need_milli // DEVICE_MILLI) * DEVICE_MILLI  # a fraction is certain where a whole device is
+    room_milli = node.whole_free_milli() - sum(
         promise.holdings[node.name] for promise in node.reservations if promise.workload != claimant.workload.id
     )
     if room_milli >= need_milli:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
-from .cluster import HeldRun, Nodes, NodeState
+from .cluster import DEVICE_MILLI, HeldRun, Nodes, NodeState
 from .policy import Policy
 from .queues import LeafQueue
 from .tree import BudgetTree, TreeNode
@@ -128,7 +128,7 @@ class Snapshot:
 
     def is_fundable(self, leaf: TreeNode) -> bool:
         """Whether a leaf is entitled to anything (section 1)."""
-        return leaf.entitlement > 0
+        return leaf.is_entitled
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -313,6 +313,8 @@ class Snapshot:
                 raise ValueError(f"node {name!r} holds more than it has, with run {run.id!r}")
             if run.leave_by_s is None and not run.funded:
                 node.soft_milli += amount_milli
+            if amount_milli < DEVICE_MILLI:
+                node.take_device(run)
             self._resettle(node)
 
     def vacate(self, run: HeldRun) -> None:
@@ -324,6 +326,8 @@ class Snapshot:
             node.held_milli -= amount_milli
             if run.leave_by_s is None and (run.is_over or not run.funded):
                 node.soft_milli -= amount_milli
+            if amount_milli < DEVICE_MILLI:
+                node.leave_device(run)
             self._resettle(node)
 
     def mark_leaving(self, run: HeldRun, leave_by_s: int | None) -> None:

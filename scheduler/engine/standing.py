@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from .cluster import NodeState
+from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .snapshot import Snapshot
 from .tree import TreeNode, may_swap
 from .values import Workload
@@ -83,7 +83,7 @@ class Reach:
     It follows the log of changed nodes, so that asking costs little where little has changed.
     """
 
-    __slots__ = ("_by_node", "_ever", "_now", "_seen", "beaten", "leaf", "priority", "sides")
+    __slots__ = ("_by_node", "_ever", "_now", "_seen", "_whole_ever", "beaten", "leaf", "priority", "sides")
 
     def __init__(self, leaf: TreeNode, priority: int, beaten: frozenset[str], sides: object) -> None:
         """`beaten` are the leaves it may take over from; `sides` what that was worked out from."""
@@ -94,26 +94,35 @@ class Reach:
         self._by_node: dict[str, tuple[int, list[tuple[int, int]]]] = {}
         self._now: dict[str, int] = {}
         self._ever: dict[str, int] = {}
+        self._whole_ever: dict[str, int] = {}  # capacity of the nodes that are certain whole at some instant
         self._seen = 0
 
     def on(self, node: NodeState) -> list[tuple[int, int]]:
         """(instant, amount) of the runs of a node that may be taken over, in order of instants."""
-        known = self._by_node.get(node.name)
-        if known is not None and known[0] == node.version:
-            return known[1]
+        kept = self._by_node.get(node.name)
+        if kept is not None and kept[0] == node.version:
+            return kept[1]
         found = []
         for run in node.runs.values():
-            if run.leave_by_s is not None:
-                continue
-            if not run.funded:
-                found.append((ALWAYS_S, run.holdings[node.name]))
-            elif run.contract_end_s is not None and (
-                run.priority < self.priority if run.leaf is self.leaf else run.leaf.id in self.beaten
-            ):
-                found.append((run.contract_end_s, run.holdings[node.name]))
+            if run.leave_by_s is None and run.holdings[node.name] >= DEVICE_MILLI:
+                from_s = self._from(run)
+                if from_s is not None:
+                    found.append((from_s, run.holdings[node.name]))
+        for runs in node.shared.values():
+            instants = [self._from(run) if run.leave_by_s is None else None for run in runs]
+            known = [at_s for at_s in instants if at_s is not None]
+            if len(known) == len(runs):
+                found.append((max(known), DEVICE_MILLI))
         found.sort()
         self._by_node[node.name] = node.version, found
         return found
+
+    def _from(self, run: HeldRun) -> int | None:
+        """From when on a run may be taken over; None if never on today's figures."""
+        if not run.funded:
+            return ALWAYS_S
+        is_beaten = run.priority < self.priority if run.leaf is self.leaf else run.leaf.id in self.beaten
+        return run.contract_end_s if is_beaten else None
 
     def most_now_milli(self, snapshot: Snapshot) -> int:
         """The most that could be had on any one node where something may start, by telling runs to leave now."""
@@ -124,6 +133,11 @@ class Reach:
         """The most on any one node that contracts make certain at some instant, beside what is promised."""
         self._follow(snapshot)
         return max(self._ever.values(), default=0)
+
+    def whole_nodes_ever_milli(self, snapshot: Snapshot) -> int:
+        """What the nodes come to that contracts make certain whole at some instant, beside what is promised."""
+        self._follow(snapshot)
+        return sum(self._whole_ever.values())
 
     def _follow(self, snapshot: Snapshot) -> None:
         nodes = snapshot.nodes
@@ -136,16 +150,21 @@ class Reach:
         self._seen = len(nodes.changes)
 
     def _measure(self, node: NodeState, now_s: int) -> None:
+        self._whole_ever.pop(node.name, None)
         if node.indexed_milli is None:
             self._now[node.name] = self._ever[node.name] = 0
             return
-        now_milli = ever_milli = node.free_milli + node.leaving_milli
+        now_milli = ever_milli = node.whole_free_milli() + node.leaving_milli
         for from_s, amount_milli in self.on(node):
             ever_milli += amount_milli
             if from_s <= now_s:
                 now_milli += amount_milli
         self._now[node.name] = now_milli
-        self._ever[node.name] = ever_milli - sum(promise.holdings[node.name] for promise in node.reservations)
+        for promise in node.reservations:
+            ever_milli -= promise.holdings[node.name]
+        self._ever[node.name] = ever_milli
+        if ever_milli == node.capacity_milli:
+            self._whole_ever[node.name] = ever_milli
 
 
 class Reaches:

@@ -65,6 +65,7 @@ class TreeNode:
         "closed",
         "entitlement",
         "id",
+        "is_entitled",
         "leaf_ids",
         "parent",
         "path",
@@ -86,6 +87,7 @@ class TreeNode:
         self.leaf_ids: tuple[str, ...] = (node.id,)
         self.weight = 0
         self.entitlement = Fraction(1)
+        self.is_entitled = True
 
     @property
     def is_closed(self) -> bool:
@@ -142,6 +144,7 @@ class BudgetTree:
             child.weight = common // child.shares if child.shares else 0
             part = Fraction(child.shares, child.whole) if child.whole else Fraction(0)
             child.entitlement = node.entitlement * part
+            child.is_entitled = child.entitlement > 0
             self._weigh(child)
 
     def leaves(self) -> Iterator[TreeNode]:

@@ -92,6 +92,8 @@ class Run:
         running_s: when every rank really ran, so that the contract ends at running_s + min_runtime_s;
             None while it is starting up.
         leave_by_s: None, or the instant by which it must have left (it was told to stop; grace ends then).
+        device: for a fraction of a device, the index of that device on its node; where it is not known, the engine
+            takes it to be where it fits best.
     """
 
     id: str
@@ -105,6 +107,7 @@ class Run:
     priority: int = 0
     submitted_s: int = 0
     leave_by_s: int | None = None
+    device: int | None = None
 
     @property
     def size_milli(self) -> int:

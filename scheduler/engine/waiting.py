@@ -122,7 +122,7 @@ class Waits:
             key = (code, shape, workload.id if promise is not None else "")
             if key not in reasons:
                 reasons[key] = self._reason(workload, code, promise)
-            found.append(Decision(workload=workload.id, action=Action.WAIT, reason=reasons[key], place=place))
+            found.append(Decision(workload=workload.id, action=Action.WAIT, reason=reasons[key], place=place or None))
         return found
 
     def _by_shape(self, waiting: Sequence[tuple[Workload, int]]) -> dict[Shape, Code]:

@@ -77,7 +77,7 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
     """Scenarios in which nothing happens but workloads."""
     cluster = draw(CLUSTERS)
     tree = draw(TREES)
-    sizes = [1, 1, 2, 2, 4, *([8] if len(cluster["nodes"]) > 1 else [])]
+    sizes = [0.5, 0.25, 1, 2, 2, 4, *([8] if len(cluster["nodes"]) > 1 else [])]
     leaves = leaves_of(tree)
     number = draw(st.integers(4, 16))
     return {
@@ -147,9 +147,17 @@ class WatchedWorld(World):
         if again != kept:
             self.rebuilt_differs.append(f"at {self.now_s}: {_first_difference(again, kept)}")
         has_changed = super()._apply(plan)
+        self._look_for_overfull_devices()
         if not has_changed:
             self._look_for_idle()
         return has_changed
+
+    def _look_for_overfull_devices(self) -> None:
+        """A device that is given out in fractions holds no more than itself, and no whole run."""
+        for node in self.snapshot.nodes.by_name.values():
+            whole = sum(run.holdings[node.name] for run in node.runs.values() if run.size_milli >= 1_000)
+            assert whole + 1_000 * len(node.shared) <= node.capacity_milli
+            assert all(sum(run.size_milli for run in runs) <= 1_000 for runs in node.shared.values())
 
     def _look_for_idle(self) -> None:
         """Nothing waits while a node has room for it that nobody was promised."""
@@ -159,7 +167,7 @@ class WatchedWorld(World):
             for node in self.snapshot.nodes.by_name.values():
                 is_bound = node.windows or node.reservations
                 fits = workload.size_milli <= self.snapshot.nodes.largest_milli
-                if not is_bound and fits and node.may_start(self.now_s) and node.free_milli >= workload.size_milli:
+                if not is_bound and fits and node.may_start(self.now_s) and node.fits(workload.size_milli):
                     self.idle_faults.append(f"{workload.id} waits at {self.now_s} with room on {node.name}")
 
 
@@ -213,6 +221,7 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
                 running_s=run.running_s,
                 priority=run.priority,
                 leave_by_s=run.leave_by_s,
+                device=run.device,
             )
             for run in kept.runs.values()
         ],
