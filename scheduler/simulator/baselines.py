@@ -122,6 +122,14 @@ class Baseline:
         if self._told.get(record.job.id) != reason.code:
             self.say(record.job.id, Action.WAIT, reason)
 
+    def returning(self) -> list[JobRecord]:
+        """Those who are leaving for somebody else, and will queue again when they have left."""
+        return [
+            run.job
+            for run in self.view.runs.values()
+            if run.is_leaving and run.preempted_by is not None and will_return(run.job)
+        ]
+
     def hold(self, room: Room, record: JobRecord) -> Mapping[str, int] | None:
         """Start it if the room has a place, which is then taken; that place."""
         holdings = room.place(record.job.size_milli, record.job.node)
@@ -185,6 +193,11 @@ class Baseline:
         if room.total_milli >= job.size_milli:
             return Reason(Code.WAITING_PLACEMENT, f"It needs {size}, and enough are free, but not together.")
         return Reason(Code.WAITING_CAPACITY, f"It needs {size}, and fewer are free.")
+
+
+def will_return(record: JobRecord) -> bool:
+    """Whether it queues again if it is preempted."""
+    return record.job.is_resumable and not record.is_cancelled
 
 
 class Fifo(Baseline):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from typing import Any
 
 from scheduler.engine import Candidate, Code, Reason, amount, choose_whole_nodes
 
-from .baselines import Baseline, View
+from .baselines import Baseline, View, will_return
 from .records import JobRecord, RunRecord
 from .room import Room
 from .scenario import Job
@@ -17,6 +18,7 @@ class ShortestRemainingFirst(Baseline):
     """At every event all that could run, by the time they have left: whoever fits at its turn runs (srtf).
 
     What runs can only stay where it is; what starts goes where devices are free, else where those who come later run.
+    Where somebody who is stopped could go on elsewhere, that place is kept, so that nobody starts there in vain.
     """
 
     def key(self, record: JobRecord) -> tuple[Any, ...]:
@@ -40,11 +42,19 @@ class ShortestRemainingFirst(Baseline):
             could.give({name: size for name, size in run.holdings.items() if by_name[name].may_start(now_s)})
         planned: list[tuple[JobRecord, Mapping[str, int]]] = []
         victims: list[RunRecord] = []
-        for record in sorted([*waiting, *(run.job for run in running.values())], key=self.key):
+        returning = self.returning()
+        leaving = {record.job.id for record in returning}
+        line = [*waiting, *returning, *(run.job for run in running.values())]
+        for record in sorted(line, key=self.key):
             own = running.get(record.job.id)
-            if own is not None:
-                if not self._stays(own, could):
+            if own is not None and self._stays(own, could):
+                continue
+            if own is not None or record.job.id in leaving:
+                if own is not None:
                     victims.append(own)
+                if will_return(record) and (place := room.place(record.job.size_milli, record.job.node)) is not None:
+                    room.take(place)
+                    could.take(place)
                 continue
             holdings = self.hold(room, record)
             if holdings is None and (holdings := could.place(record.job.size_milli, record.job.node)) is not None:
@@ -121,8 +131,17 @@ class Priority(Baseline):
         """Start within caps, on free devices or on those of lower levels."""
         protected_milli = self._protected_milli()
         victims = Victims(self, room)
-        for record in waiting:
+        returning = self.returning()
+        leaving_ids = {record.job.id for record in returning}
+        line = [(self.key(record), record) for record in [*waiting, *returning]]
+        heapify(line)
+        while line:
+            record = heappop(line)[1]
             job = record.job
+            if job.id in leaving_ids:
+                if (place := room.place(job.size_milli, job.node)) is not None:
+                    room.take(place)  # kept for it, so that nobody starts there in vain
+                continue
             teams = self._capped[job.leaf] if job.is_protected else ()
             holdings, leaving = room.place(job.size_milli, job.node), None
             if holdings is None and (found := victims.find(job)) is not None:
@@ -143,6 +162,10 @@ class Priority(Baseline):
             else:
                 victims.stop(leaving)
                 self.claim(record, holdings, leaving, "has a higher level", [run.id for run in leaving])
+                for run in leaving:
+                    if will_return(run.job):
+                        leaving_ids.add(run.job.job.id)
+                        heappush(line, (self.key(run.job), run.job))
 
     def _protected_milli(self) -> dict[str, int]:
         """What protected workloads of each team hold, or will when others have left."""
