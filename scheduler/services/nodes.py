@@ -145,17 +145,23 @@ def heartbeat(*, node: Node, wake_url: str = "", now: datetime | None = None) ->
 
 
 def bring_back_runs(node: Node, at: datetime) -> None:
-    """Unreachable runs all of whose nodes are heard from are again what they were."""
+    """Unreachable runs all of whose nodes are heard from are again what they were.
+
+    One that was told to stop meanwhile could not hear it: its grace begins now.
+    """
+    grace = timedelta(seconds=policy(node.cluster).grace_s)
     back = Run.objects.filter(ranks__node=node, state=Run.State.UNREACHABLE)
     back = back.exclude(ranks__node__health=Node.Health.UNREACHABLE)
     for run in back.distinct().select_related("workload").order_by("pk"):
+        leave_by = run.leave_by
         if run.stop_asked_at is not None:
-            state = Run.State.LEAVING
+            state, leave_by = Run.State.LEAVING, at + grace
         else:
             state = Run.State.STARTING if run.running_at is None else Run.State.RUNNING
-        Run.objects.filter(pk=run.pk, state=Run.State.UNREACHABLE).update(state=state)
+        Run.objects.filter(pk=run.pk, state=Run.State.UNREACHABLE).update(state=state, leave_by=leave_by)
         Workload.objects.filter(pk=run.workload_id, state=Workload.State.UNREACHABLE).update(state=state)
         events.record(cluster_id=node.cluster_id, kind=Kind.RUN_BACK, at=at, run=run, workload=run.workload, node=node)
+        facts.settle(run.pk, at)  # of its other ranks there may be news that could not count before
 
 
 # --- what operators ask -----------------------------------------------------------------------------------------------

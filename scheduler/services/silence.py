@@ -33,7 +33,11 @@ def watch(cluster: Cluster, now: datetime) -> bool:
     changed = _give_up_stuck_exits(cluster, policy, now)
     latest = now - timedelta(seconds=policy.heartbeat_timeout_s)
     silent = Node.objects.filter(cluster=cluster, retired_at=None, heartbeat_at__lt=latest)
-    rows = list(silent.exclude(health=Node.Health.DOWN).order_by("name"))
+    rows = [
+        node
+        for node in silent.exclude(health=Node.Health.DOWN).order_by("name")
+        if node.health != Node.Health.UNREACHABLE or _holds_ranks(node)
+    ]
     if not rows:
         return changed
     could_listen_s = listened_s()

@@ -198,6 +198,75 @@ def test_of_a_gang_of_which_a_node_is_lost_the_rest_is_told_to_leave(world: Worl
     assert (said["workload"][0], said["workload"][2]) == ("queued", 45)
 
 
+@pytest.fixture
+def always_listening(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The portal has been hearing agents for ever: the tests' time is not the clock's."""
+    monkeypatch.setattr(silence, "listened_s", lambda: 10**9)
+
+
+def be_heard(names: str, now: int) -> None:
+    """Heartbeats of these nodes."""
+    for name in names.split():
+        nodes.heartbeat(node=Node.objects.get(name=name), now=at(now))
+
+
+def states(run: Run) -> tuple[str, str]:
+    """Of a run and its workload."""
+    run.refresh_from_db()
+    return run.state, Workload.objects.get(pk=run.workload_id).state
+
+
+def test_a_gang_begins_when_a_silent_node_is_back(
+    world: World, start: Callable[..., Run], always_listening: None
+) -> None:
+    be_heard("n1 n2 n3", 0)
+    run = start()
+    tell("n1", began(run, 0), 5)
+    tell("n2", began(run, 1), 5)
+    be_heard("n2 n3", 50)
+    assert silence.watch(world.cluster, at(61))
+    assert (states(run), Node.objects.get(name="n1").health) == (("unreachable", "unreachable"), "unreachable")
+    tell("n3", began(run, 2), 70)
+    assert states(run) == ("unreachable", "unreachable")
+    be_heard("n1", 80)
+    assert states(run) == ("running", "running")
+    assert run.running_at == at(70)
+
+
+def test_who_could_not_hear_the_stop_gets_a_whole_grace(
+    world: World, start: Callable[..., Run], always_listening: None
+) -> None:
+    be_heard("n1 n2 n3", 0)
+    run = start(gpus=2)
+    tell("n1", began(run, 0), 5)
+    silence.watch(world.cluster, at(61))
+    workloads.cancel(workload=run.workload, by=None, reason="enough", now=at(100))
+    assert states(run)[0] == "unreachable"
+    be_heard("n1 n2 n3", 1_000)
+    assert states(run)[0] == "leaving"
+    (wanted,) = facts.desired(Node.objects.get(name="n1"), at(1_000))
+    assert wanted.stop_in_s == 60
+    assert not silence.watch(world.cluster, at(1_001))
+    tell("n1", exited(run, 0, code=-15, cause=Cause.ASKED), 1_010)
+    assert states(run) == ("ended", "cancelled")
+
+
+def test_a_node_that_is_silent_for_long_is_lost_as_of_its_last_heartbeat(
+    world: World, start: Callable[..., Run], always_listening: None
+) -> None:
+    be_heard("n1 n2 n3", 20)
+    run = start(gpus=2, resumable=True)
+    tell("n1", began(run, 0), 21)
+    be_heard("n1 n2 n3", 40)
+    assert silence.watch(world.cluster, at(101))
+    assert not silence.watch(world.cluster, at(3_940))
+    assert silence.watch(world.cluster, at(3_941))
+    assert not silence.watch(world.cluster, at(3_942))
+    said = outcome(run)
+    assert (said["run"], said["end"]) == (("ended", 21, 3_621, 40), ("node_lost", None))
+    assert (said["ranks"], said["workload"][::2]) == ([("gone", 21, 40, None)], ("queued", 19))
+
+
 def test_what_does_not_leave_is_given_up_and_its_node_is_unfit(world: World, start: Callable[..., Run]) -> None:
     run = start(gpus=4, resumable=True)
     for index in range(2):
