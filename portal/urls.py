@@ -28,7 +28,7 @@ urlpatterns = [
     path("workloads/<str:code>/text/", workload.WorkloadText.as_view(), name="workload_text"),
     path("workloads/<str:code>/log/", workload.WorkloadLog.as_view(), name="log"),
     path("workloads/<str:code>/cancel/", workload.CancelWorkload.as_view(), name="cancel"),
-    path("api/v1/agent/", include("portal.api.agent")),
+    path("api/v1/", include("portal.api.urls")),
     path("admin/", admin.site.urls),
 ]
 

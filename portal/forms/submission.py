@@ -60,10 +60,11 @@ class SubmissionForm(StrictForm):
     def __init__(self, *args: Any, clusters: Sequence[Cluster], leaves: Sequence[BudgetNode], **kwargs: Any) -> None:
         """Offer these clusters and these leaves."""
         super().__init__(*args, **kwargs)
-        self.fields["cluster"].choices = [
-            (each.name, f"{each.name}, {each.model}" if each.model else each.name) for each in clusters
-        ]
-        self.fields["project"].choices = [(each.code, f"{each.code} {each.name}") for each in leaves]
+        cluster, project = self.fields["cluster"], self.fields["project"]
+        assert isinstance(cluster, forms.ChoiceField)
+        assert isinstance(project, forms.ChoiceField)
+        cluster.choices = [(each.name, f"{each.name}, {each.model}" if each.model else each.name) for each in clusters]
+        project.choices = [(each.code, f"{each.code} {each.name}") for each in leaves]
         for name in ("size", "priority", "tasks"):
             self.fields[name].widget = forms.TextInput(attrs={"inputmode": "decimal"})
             self.fields[name].widget.attrs.update({"autocomplete": "off"})

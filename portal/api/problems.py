@@ -1,0 +1,87 @@
+"""Errors as RFC 9457 problem documents that name the field, and requests that say only what is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.exceptions import BadRequest, PermissionDenied
+from django.http import Http404
+from rest_framework import exceptions, serializers, status
+from rest_framework.exceptions import ValidationError
+from rest_framework.response import Response
+
+from budgets.errors import ConflictError, InputError, NotAllowed
+
+TITLES = {
+    400: "That can't be read",
+    401: "Sign in first",
+    403: "That is not yours to do",
+    404: "Not there",
+    405: "No such method here",
+    406: "Not to be had in that form",
+    409: "It was changed meanwhile",
+    415: "Not in that form",
+    429: "Too many requests",
+}
+
+
+class Strict(serializers.Serializer):
+    """A request body in which an unknown field is an error, never ignored."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Refuse what is not a field of ours."""
+        if isinstance(data, dict):
+            unknown = sorted(set(map(str, data)) - set(self.fields))
+            if unknown:
+                raise ValidationError({name: ["There is no such field."] for name in unknown})
+        return super().to_internal_value(data)
+
+
+def status_of(error: InputError) -> int:
+    """400, 403 or 409."""
+    if isinstance(error, NotAllowed):
+        return status.HTTP_403_FORBIDDEN
+    return status.HTTP_409_CONFLICT if isinstance(error, ConflictError) else status.HTTP_400_BAD_REQUEST
+
+
+def problem(code: int, detail: str, errors: list[dict[str, str]] | None = None) -> Response:
+    """One problem document."""
+    body: dict[str, Any] = {"type": "about:blank", "title": TITLES.get(code, "Error"), "status": code, "detail": detail}
+    if errors:
+        body["errors"] = errors
+    return Response(body, status=code, content_type="application/problem+json")
+
+
+def flat(detail: Any, path: str = "") -> list[dict[str, str]]:
+    """Every complaint of a validation with the field it is about."""
+    if isinstance(detail, dict):
+        return [each for name, inner in detail.items() for each in flat(inner, f"{path}.{name}" if path else str(name))]
+    if isinstance(detail, list):
+        nested = any(isinstance(each, dict | list) for each in detail)
+        return [
+            each for index, inner in enumerate(detail) for each in flat(inner, f"{path}[{index}]" if nested else path)
+        ]
+    return [{"field": "" if path == "non_field_errors" else path, "message": str(detail)}]
+
+
+def answer(error: Exception, context: dict[str, Any]) -> Response | None:
+    """What the API says to an error; None lets it become a 500, which is logged."""
+    if isinstance(error, InputError):
+        return problem(status_of(error), str(error), [{"field": error.field, "message": error.message}])
+    if isinstance(error, ValidationError):
+        errors = flat(error.detail)
+        first = errors[0]
+        return problem(400, f"{first['field']}: {first['message']}" if first["field"] else first["message"], errors)
+    if isinstance(error, BadRequest):
+        field = str(error).partition(":")[0]
+        return problem(400, str(error), [{"field": field, "message": str(error)}])
+    if isinstance(error, Http404):
+        return problem(404, str(error.args[0]) if error.args else "There is no such thing, or you may not see it.")
+    if isinstance(error, PermissionDenied):
+        return problem(403, str(error) or "You may see this, but not do it.")
+    if isinstance(error, exceptions.APIException):
+        response = problem(error.status_code, str(error.detail))
+        if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
+            response.data["title"] = TITLES[401]
+        return response
+    return None

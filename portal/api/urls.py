@@ -1,0 +1,21 @@
+"""Addresses under /api/v1/."""
+
+from django.urls import include, path
+from drf_spectacular.views import SpectacularAPIView
+
+from portal.api import views
+
+urlpatterns = [
+    path("agent/", include("portal.api.agent")),
+    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("clusters/", views.Clusters.as_view(), name="api-clusters"),
+    path("clusters/<slug:cluster>/tree/", views.Tree.as_view(), name="api-tree"),
+    path("clusters/<slug:cluster>/queue/", views.Queue.as_view(), name="api-queue"),
+    path("clusters/<slug:cluster>/nodes/", views.Nodes.as_view(), name="api-nodes"),
+    path("clusters/<slug:cluster>/shares/<str:code>/", views.Shares.as_view(), name="api-shares"),
+    path("budget/<str:code>/usage/", views.Usage.as_view(), name="api-usage"),
+    path("workloads/", views.Workloads.as_view(), name="api-workloads"),
+    path("workloads/<str:code>/", views.WorkloadDetail.as_view(), name="api-workload"),
+    path("workloads/<str:code>/explain/", views.Explain.as_view(), name="api-explain"),
+    path("workloads/<str:code>/cancel/", views.Cancel.as_view(), name="api-cancel"),
+]
