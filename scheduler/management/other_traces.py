@@ -53,6 +53,8 @@ def to_scenario(options: Mapping[str, Any], write: Callable[[str], object]) -> N
             fail(f"--{'from' if option == 'start' else option}", "belongs to --format philly")
     if options["nodes"] is not None and options["format"] != "alibaba":
         fail("--nodes", "belongs to --format alibaba")
+    if options["gpus"] is not None and options["gpus"] < 1:
+        fail("--gpus", f"must be at least 1, but is {options['gpus']}")
     cap_s = read_duration_option("--min-runtime-cap", options["min_runtime_cap"])
     trace = {"swf": _swf, "alibaba": _alibaba, "csv": _csv}[options["format"]](options)
     if not trace.jobs:
@@ -101,7 +103,7 @@ def _csv(options: Mapping[str, Any]) -> Trace:
 
 
 def _nodes(gpus: int, per_node: int) -> dict[str, int]:
-    if gpus < 1 or gpus % per_node:
+    if gpus % per_node:
         fail("--gpus", f"must be a multiple of {per_node}, but is {gpus}")
     return {"nodes": gpus // per_node, "gpus_per_node": per_node}
 
