@@ -1,7 +1,10 @@
 """gunicorn's settings, but for the address (portal/supervisor/services.py)."""
 
 import signal
+from http import HTTPStatus
 from typing import Any
+
+from gunicorn.glogging import Logger
 
 from portal.supervisor.processes import end_with_parent
 
@@ -14,6 +17,18 @@ graceful_timeout = 5
 timeout = 60
 accesslog = "-"
 control_socket_disable = True  # it would lie in the home folder
+
+
+class AgentsAside(Logger):
+    """Writes down every request but the agents' own that went well: these would be all there is to read."""
+
+    def access(self, resp: Any, req: Any, environ: Any, request_time: Any) -> None:
+        """One line of the access log."""
+        if not req.path.startswith("/api/v1/agent/") or resp.status_code != HTTPStatus.OK:
+            super().access(resp, req, environ, request_time)
+
+
+logger_class = AgentsAside
 
 
 def post_fork(_server: Any, worker: Any) -> None:
