@@ -138,11 +138,14 @@ def sync(request: HttpRequest) -> dict[str, Any]:
 
 
 def wake_url(request: HttpRequest, said: Sync) -> str:
-    """Where the agent can be called: at the very address it speaks from, so that nobody can make us call others."""
-    if said.wake_port is None or not said.wake_secret:
+    """Where the agent can be called: its port is of the loopback address, so only an agent on this very machine can.
+
+    A proxy on this machine speaks from there too, for agents elsewhere.
+    """
+    is_here = request.META["REMOTE_ADDR"] in settings.LOOPBACK_HOSTS and "HTTP_X_FORWARDED_FOR" not in request.META
+    if said.wake_port is None or not said.wake_secret or not is_here:
         return ""
-    host = request.META["REMOTE_ADDR"]
-    return f"http://{f'[{host}]' if ':' in host else host}:{said.wake_port}/wake/{said.wake_secret}"
+    return f"http://127.0.0.1:{said.wake_port}/wake/{said.wake_secret}"
 
 
 @answers

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from scheduler.executors.base import Malformed, Sync, read_object
 from scheduler.models import Device, Event, LogChunk, Node, Rank, Run
@@ -218,6 +220,29 @@ def test_registering_again_changes_nothing_and_more_devices_are_added(speaker: S
     assert state() == before
     assert speaker.register(devices=3)[0] == 200
     assert list(Node.objects.get().devices.values_list("index", flat=True)) == [0, 1, 2]
+
+
+def test_only_an_agent_of_this_machine_is_called(speaker: Speaker, client: Any) -> None:
+    body = {"cluster": "bench", "node": "n1", "wake_port": 5, "wake_secret": "abc"}
+    found = []
+    for address in ({}, {"REMOTE_ADDR": "192.0.2.7"}, {"HTTP_X_FORWARDED_FOR": "192.0.2.7"}):
+        more = {"content_type": "application/json", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}", **address}
+        assert client.post("/api/v1/agent/sync", body, **more).status_code == 200
+        found.append(Node.objects.get().wake_url)
+    assert found == ["http://127.0.0.1:5/wake/abc", "", ""]
+
+
+def test_queries_of_a_heartbeat_do_not_grow_with_its_ranks(site: Site, client: Any) -> None:
+    Speaker(site).register(devices=4)
+    more = {"content_type": "application/json", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}
+    counts = []
+    for _workload in range(3):
+        site.submit("/bin/train")
+        with CaptureQueriesContext(connection) as queries:
+            answer = client.post("/api/v1/agent/sync", {"cluster": "bench", "node": "n1"}, **more)
+        counts.append((len(answer.json()["desired"]), len(queries)))
+    assert [ranks for ranks, _queries in counts] == [1, 2, 3]
+    assert {queries for _ranks, queries in counts} == {counts[0][1]}
 
 
 def test_without_the_join_token_nobody_joins(site: Site, settings: Any) -> None:
