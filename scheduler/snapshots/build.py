@@ -88,6 +88,7 @@ class Seen:
     workloads: Sequence[SeenWorkload] = ()
     runs: Sequence[SeenRun] = ()
     holdings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by run, then by node's name
+    fractions: Mapping[int, int] = field(default_factory=dict)  # the device of each run that has less than one
     nodes: Sequence[SeenNode] = ()
     use: Sequence[tuple[Sequence[int], bool, int]] = ()  # (path, charged, milli_s) of ended runs in the lookback
     claims: Sequence[SeenPlan] = ()
@@ -189,6 +190,7 @@ def _run(row: SeenRun, seen: Seen, positions: Positions) -> Run:
         priority=row.priority,
         submitted_s=row.submitted_s,
         leave_by_s=row.leave_by_s,
+        device=seen.fractions.get(row.pk),
     )
 
 

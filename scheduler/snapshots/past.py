@@ -56,7 +56,7 @@ def snapshot_at(past: Pass) -> Loaded:
 def _rebuild(seen: Seen, past: Pass) -> None:
     seen.workloads = _workloads(past)
     seen.runs, seen.use = _runs(past, seen.policy.lookback_s)
-    seen.holdings = holdings_of([row.pk for row in seen.runs])
+    seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     seen.nodes = _nodes(past)
     seen.claims = [
         SeenPlan(row.pk, row.workload_id, row.holdings, row.waits_for, made_s, made_s)

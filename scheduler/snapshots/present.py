@@ -16,6 +16,7 @@ from django.utils import timezone
 from budgets import queries
 from budgets.models import WHOLE_BASIS_POINTS, Cluster
 from scheduler.models import (
+    WHOLE_DEVICE_MILLI,
     Claim,
     Device,
     Event,
@@ -102,7 +103,7 @@ def _read(seen: Seen, instant: datetime) -> None:
     open_leaves = {row.leaf_id for row in seen.workloads}
     seen.tree_nodes = tree_nodes(cluster, instant, also=open_leaves)
     seen.runs = [run_of(row) for row in Run.objects.filter(cluster=cluster).exclude(state="ended").values_list(*RUN)]
-    seen.holdings = holdings_of([row.pk for row in seen.runs])
+    seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     seen.nodes = present_nodes(cluster)
     seen.use = ended_use(cluster, instant, seen.policy.lookback_s)
     seen.claims = [
@@ -185,19 +186,23 @@ def run_of(row: Sequence[Any]) -> SeenRun:
 
 
 HOLDINGS_SQL = """
-SELECT h.run_id, n.name, sum(h.milli)::bigint FROM scheduler_holding h JOIN scheduler_node n ON n.id = h.node_id
+SELECT h.run_id, n.name, sum(h.milli)::bigint, min(d.index)
+FROM scheduler_holding h JOIN scheduler_node n ON n.id = h.node_id JOIN scheduler_device d ON d.id = h.device_id
 WHERE h.run_id = ANY(%s) GROUP BY h.run_id, n.name ORDER BY h.run_id, n.name
 """
 
 
-def holdings_of(run_ids: Sequence[int]) -> dict[int, dict[str, int]]:
-    """Amounts by run and node's name; for runs that have ended, what they held."""
+def holdings_of(run_ids: Sequence[int]) -> tuple[dict[int, dict[str, int]], dict[int, int]]:
+    """Amounts by run and node's name, for runs that have ended what they held; and the device of each fraction."""
     found: dict[int, dict[str, int]] = {}
+    fractions: dict[int, int] = {}
     with connection.cursor() as cursor:
         cursor.execute(HOLDINGS_SQL, [list(run_ids)])
-        for run_id, name, amount_milli in cursor.fetchall():
+        for run_id, name, amount_milli, device in cursor.fetchall():
             found.setdefault(run_id, {})[name] = amount_milli
-    return found
+            if amount_milli < WHOLE_DEVICE_MILLI:
+                fractions[run_id] = device
+    return found, fractions
 
 
 def present_nodes(cluster: Cluster) -> list[SeenNode]:
