@@ -2,12 +2,13 @@
 
 from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
+from rest_framework.permissions import IsAuthenticated
 
 from portal.api import views
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
-    path("schema/", SpectacularAPIView.as_view(), name="api-schema"),
+    path("schema/", SpectacularAPIView.as_view(permission_classes=[IsAuthenticated]), name="api-schema"),
     path("clusters/", views.Clusters.as_view(), name="api-clusters"),
     path("clusters/<slug:cluster>/tree/", views.Tree.as_view(), name="api-tree"),
     path("clusters/<slug:cluster>/queue/", views.Queue.as_view(), name="api-queue"),

@@ -1,0 +1,132 @@
+"""One table over all addresses: who gets what. An address that is not in it fails the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from tests.portal.conftest import Laboratory
+
+SIGN_IN, OK = "sign in", 200
+WHO = ("nobody", "ben", "ada", "mia", "ops")
+"""Nobody signed in; a member of another project; the owner; the manager above; an operator."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """What each of WHO gets by GET (or by an empty POST, which changes nothing), in that order."""
+
+    pattern: str
+    path: str
+    gets: tuple[object, ...]
+    method: str = "get"
+    htmx: bool = False
+
+
+def same(pattern: str, path: str, **more: object) -> Route:
+    """A page that everyone signed in may read."""
+    return Route(pattern, path, (SIGN_IN, OK, OK, OK, OK), **more)  # type: ignore[arg-type]
+
+
+def api(pattern: str, path: str) -> Route:
+    """A part of the API that everyone signed in may read."""
+    return Route(pattern, path, (403, OK, OK, OK, OK))
+
+
+ROUTES = [
+    same("", "/"),
+    Route("login/", "/login/", (200, 302, 302, 302, 302)),
+    Route("logout/", "/logout/", (405, 405, 405, 405, 405)),
+    Route("theme/", "/theme/", (405, 405, 405, 405, 405)),
+    Route("theme/", "/theme/", (400, 400, 400, 400, 400), "post"),
+    same("tree/", "/tree/"),
+    same("tree/<slug:cluster>/", "/tree/north/"),
+    same("tree/<slug:cluster>/", "/tree/north/", htmx=True),
+    same("budget/<str:code>/", "/budget/A/?cluster=north"),
+    Route("budget/<str:code>/shares/", "/budget/A/shares/?cluster=north", (SIGN_IN, 403, 403, OK, 403)),
+    Route("budget/<str:code>/shares/", "/budget/A/shares/?cluster=north", (SIGN_IN, 403, 403, 400, 403), "post"),
+    same("queue/", "/queue/"),
+    same("queue/<slug:cluster>/", "/queue/north/"),
+    same("queue/<slug:cluster>/", "/queue/north/", htmx=True),
+    same("nodes/", "/nodes/"),
+    same("nodes/<slug:cluster>/", "/nodes/north/"),
+    same("nodes/<slug:cluster>/", "/nodes/north/", htmx=True),
+    Route("nodes/<slug:cluster>/<str:name>/drain/", "/nodes/north/n01/drain/", (SIGN_IN, 403, 403, 403, OK)),
+    Route("nodes/<slug:cluster>/<str:name>/drain/", "/nodes/north/n01/drain/", (SIGN_IN, 403, 403, 403, 400), "post"),
+    Route("nodes/<slug:cluster>/<str:name>/resume/", "/nodes/north/n01/resume/", (SIGN_IN, 403, 403, 403, OK)),
+    Route("nodes/<slug:cluster>/<str:name>/resume/", "/nodes/north/n01/resume/", (SIGN_IN, 403, 403, 403, 400), "post"),
+    same("workloads/", "/workloads/"),
+    same("workloads/new/", "/workloads/new/"),
+    Route("workloads/new/", "/workloads/new/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    same("workloads/new/preview/", "/workloads/new/preview/?command=sleep+5"),
+    same("workloads/<str:code>/", "/workloads/{running}/"),
+    same("workloads/<str:code>/text/", "/workloads/{running}/text/"),
+    Route("workloads/<str:code>/log/", "/workloads/{running}/log/", (SIGN_IN, 404, OK, OK, OK)),
+    Route("workloads/<str:code>/cancel/", "/workloads/{running}/cancel/", (SIGN_IN, 404, OK, OK, OK)),
+    Route("api/v1/schema/", "/api/v1/schema/", (403, OK, OK, OK, OK)),
+    api("api/v1/clusters/", "/api/v1/clusters/"),
+    api("api/v1/clusters/<slug:cluster>/tree/", "/api/v1/clusters/north/tree/"),
+    api("api/v1/clusters/<slug:cluster>/queue/", "/api/v1/clusters/north/queue/"),
+    api("api/v1/clusters/<slug:cluster>/nodes/", "/api/v1/clusters/north/nodes/"),
+    api("api/v1/clusters/<slug:cluster>/shares/<str:code>/", "/api/v1/clusters/north/shares/A/"),
+    Route(
+        "api/v1/clusters/<slug:cluster>/shares/<str:code>/",
+        "/api/v1/clusters/north/shares/A/",
+        (403, 403, 403, 400, 403),
+        "post",
+    ),
+    api("api/v1/budget/<str:code>/usage/", "/api/v1/budget/A/usage/?cluster=north"),
+    api("api/v1/workloads/", "/api/v1/workloads/"),
+    Route("api/v1/workloads/", "/api/v1/workloads/", (403, 400, 400, 400, 400), "post"),
+    api("api/v1/workloads/<str:code>/", "/api/v1/workloads/{running}/"),
+    api("api/v1/workloads/<str:code>/explain/", "/api/v1/workloads/{running}/explain/"),
+    Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{running}/cancel/", (403, 405, 405, 405, 405)),
+    Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{held}/cancel/", (403, OK, 404, 404, OK), "post"),
+    # The agents' own tokens open these, and no person's session does: tests/executors/ has what tokens get.
+    # What is not in their form at all is 400 before a token is looked at.
+    Route("api/v1/agent/register", "/api/v1/agent/register", (401, 401, 401, 401, 401), "post"),
+    Route("api/v1/agent/sync", "/api/v1/agent/sync", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/log", "/api/v1/agent/log", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/listening", "/api/v1/agent/listening", (200, 200, 200, 200, 200)),
+]
+DJANGO_ADMIN = "admin/"
+"""Django's own screens, for staff: read-only for shares, roles and the ledger (tests/budgets)."""
+
+
+def patterns(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
+    """Every address of the portal as its pattern."""
+    for each in resolver.url_patterns:
+        at = prefix + str(each.pattern)
+        if isinstance(each, URLResolver):
+            if at != DJANGO_ADMIN:
+                yield from patterns(each, at)
+        elif isinstance(each, URLPattern):
+            yield at
+
+
+def test_every_address_is_in_the_table() -> None:
+    assert {route.pattern for route in ROUTES} == set(patterns(get_resolver()))
+
+
+@pytest.mark.parametrize("who", WHO)
+def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
+    client = Client() if who == "nobody" else as_person(getattr(lab, who))
+    found, wanted = {}, {}
+    for route in ROUTES:
+        path = route.path.format(running=lab.taker.code, held=lab.taken.code)
+        headers = {"HX-Request": "true"} if route.htmx else {}
+        answer = getattr(client, route.method)(path, headers=headers)
+        key = (route.method, path, route.htmx)
+        is_sign_in = answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=")
+        found[key] = SIGN_IN if is_sign_in else answer.status_code
+        wanted[key] = route.gets[WHO.index(who)]
+    assert found == wanted
+
+
+def test_staff_alone_see_djangos_own_screens(lab: Laboratory, as_person: Callable[..., Client]) -> None:
+    for person in (lab.ada, lab.max, lab.ops):
+        assert as_person(person).get("/admin/").status_code == 302
