@@ -37,9 +37,7 @@ class Easy(Baseline):
             return
         head = waiting[place]
         shadow = self._shadow(head, room, started)
-        reason = self.why_it_waits(head, room)
-        earliest_s = None if shadow is None else shadow.at_s
-        self.wait(head, Reason(reason.code, reason.text, earliest_start_s=earliest_s))
+        self.wait(head, self.lack(head, room), lambda: self._why_the_head_waits(head, room, shadow))
         self._backfill(head, waiting[place + 1 :], room, shadow)
 
     def estimated_end_s(self, record: JobRecord) -> int:
@@ -105,12 +103,16 @@ class Easy(Baseline):
                     lasting = room.within(spare_milli)
                     self.start(record, holdings)
             if holdings is None:
-                self.wait(record, self._why_it_does_not_pass(head, record, room))
+                self._does_not_pass(head, record, room)
 
-    def _why_it_does_not_pass(self, head: JobRecord, record: JobRecord, room: Room) -> Reason:
+    def _why_the_head_waits(self, head: JobRecord, room: Room, shadow: Shadow | None) -> Reason:
+        reason = self.why_it_waits(head, room)
+        return Reason(reason.code, reason.text, earliest_start_s=None if shadow is None else shadow.at_s)
+
+    def _does_not_pass(self, head: JobRecord, record: JobRecord, room: Room) -> None:
         if room.place(record.job.size_milli, record.job.node) is None:
-            return self.why_it_waits(record, room)
+            self.wait_for_room(record, room)
+            return
         size = amount(self.snapshot, record.job.size_milli)
-        return Reason(
-            Code.WAITING_RESERVATION, f"{size} are free, but it might delay {head.job.id}, which came earlier."
-        )
+        text = f"It needs {size}, and enough are free, but it might delay {head.job.id}, which came earlier."
+        self.wait(record, Code.WAITING_RESERVATION, lambda: Reason(Code.WAITING_RESERVATION, text))

@@ -6,7 +6,7 @@ out, but nothing protects it. Draining nodes start nothing and let their runs en
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,12 @@ from scheduler.engine import Action, Code, Decision, Plan, Reason, Snapshot, amo
 from .records import JobRecord, RunRecord
 from .room import Hardware, Room
 from .scenario import Job, Scenario
+
+LACKS = {
+    Code.WAITING_NODES: "too few nodes are fit",
+    Code.WAITING_PLACEMENT: "enough are free, but not together",
+    Code.WAITING_CAPACITY: "fewer are free",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ class Baseline:
         """Placement: start what may start of those who wait, who are in order, and say why the others wait."""
         for record in waiting:
             if self.hold(room, record) is None:
-                self.wait(record, self.why_it_waits(record, room))
+                self.wait_for_room(record, room)
 
     # --- for a world ----------------------------------------------------------------------------------------------
 
@@ -90,7 +96,8 @@ class Baseline:
         return None
 
     def _queue(self) -> list[JobRecord]:
-        return sorted((self.view.jobs[name] for name in self.snapshot.queued), key=self.key)
+        jobs = self.view.jobs
+        return sorted([jobs[name] for name in self.snapshot.queued], key=self.key)
 
     def _hold_closed(self) -> set[str]:
         """Whatever waits in a closed leaf waits no longer (semantics.md section 8)."""
@@ -117,10 +124,14 @@ class Baseline:
         """Add a decision that needs no more."""
         self._decisions.append(Decision(workload=workload, action=action, reason=reason))
 
-    def wait(self, record: JobRecord, reason: Reason) -> None:
-        """It waits; worth a decision if it was told something else."""
-        if self._told.get(record.job.id) != reason.code:
-            self.say(record.job.id, Action.WAIT, reason)
+    def wait(self, record: JobRecord, code: Code, say_why: Callable[[], Reason]) -> None:
+        """It waits; worth a decision, and a sentence, only if it was told something else."""
+        if self._told.get(record.job.id) != code:
+            self.say(record.job.id, Action.WAIT, say_why())
+
+    def wait_for_room(self, record: JobRecord, room: Room) -> None:
+        """It waits as this room has no place for it."""
+        self.wait(record, self.lack(record, room), lambda: self.why_it_waits(record, room))
 
     def returning(self) -> list[JobRecord]:
         """Those who are leaving for somebody else, and will queue again when they have left."""
@@ -182,17 +193,19 @@ class Baseline:
             )
         )
 
-    def why_it_waits(self, record: JobRecord, room: Room) -> Reason:
-        """Too few free, or enough that are not together, or too few fit nodes."""
+    def lack(self, record: JobRecord, room: Room) -> Code:
+        """What it waits for: more fit nodes, others that are together, or more."""
         job = record.job
-        size = amount(self.snapshot, job.size_milli)
         if self.snapshot.nodes.restless:
             fit = Room.all_of(self.snapshot, self.hardware)
             if fit.place(job.size_milli, job.node) is None:
-                return Reason(Code.WAITING_NODES, f"It needs {size}, and too few nodes are fit.")
-        if room.total_milli >= job.size_milli:
-            return Reason(Code.WAITING_PLACEMENT, f"It needs {size}, and enough are free, but not together.")
-        return Reason(Code.WAITING_CAPACITY, f"It needs {size}, and fewer are free.")
+                return Code.WAITING_NODES
+        return Code.WAITING_PLACEMENT if room.total_milli >= job.size_milli else Code.WAITING_CAPACITY
+
+    def why_it_waits(self, record: JobRecord, room: Room) -> Reason:
+        """The same in words."""
+        code = self.lack(record, room)
+        return Reason(code, f"It needs {amount(self.snapshot, record.job.size_milli)}, and {LACKS[code]}.")
 
 
 def will_return(record: JobRecord) -> bool:
@@ -205,13 +218,16 @@ class Fifo(Baseline):
 
     def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
         """Until the first that does not fit."""
-        head: JobRecord | None = None
-        for record in waiting:
-            if head is not None:
-                self.wait(record, Reason(Code.WAITING_ORDER, f"{head.job.id} came earlier and is still waiting."))
-            elif self.hold(room, record) is None:
-                head = record
-                self.wait(record, self.why_it_waits(record, room))
+        started = 0
+        while started < len(waiting) and self.hold(room, waiting[started]) is not None:
+            started += 1
+        if started == len(waiting):
+            return
+        head = waiting[started]
+        self.wait_for_room(head, room)
+        behind = Reason(Code.WAITING_ORDER, f"{head.job.id} came earlier and is still waiting.")
+        for record in waiting[started + 1 :]:
+            self.wait(record, Code.WAITING_ORDER, lambda: behind)
 
 
 class ShortestFirst(Baseline):

@@ -44,7 +44,7 @@ class Partition(Baseline):
         for record in waiting:
             own = rooms[self._team[record.job.leaf]]
             if self.hold(own, record) is None:
-                self.wait(record, self.why_it_waits(record, own))
+                self.wait_for_room(record, own)
 
     def _rooms(self, room: Room) -> dict[str, Room]:
         """What each team owns and does not use, on fit nodes."""

@@ -61,7 +61,7 @@ class ShortestRemainingFirst(Baseline):
                 planned.append((record, holdings))
                 room.take_free_part(holdings)
             if holdings is None:
-                self.wait(record, self.why_it_waits(record, room))
+                self.wait_for_room(record, room)
             else:
                 could.take(holdings)
         self._stop_for(planned, victims)
@@ -149,10 +149,10 @@ class Priority(Baseline):
             size_milli = job.size_milli if holdings is None else sum(holdings.values())
             full = next((each for each in teams if protected_milli[each] + size_milli > self._caps_milli[each]), None)
             if full is not None:
-                self.wait(record, self._why_capped(full, protected_milli[full]))
+                self.wait_for_cap(record, full, protected_milli[full])
                 continue
             if holdings is None:
-                self.wait(record, self.why_it_waits(record, room))
+                self.wait_for_room(record, room)
                 continue
             for team in teams:
                 protected_milli[team] += size_milli
@@ -179,10 +179,12 @@ class Priority(Baseline):
                     found[team] += size_milli
         return found
 
-    def _why_capped(self, team: str, held_milli: int) -> Reason:
+    def wait_for_cap(self, record: JobRecord, team: str, held_milli: int) -> None:
+        """It waits as its team's protected workloads hold as much as they may."""
         held, cap = amount(self.snapshot, held_milli), amount(self.snapshot, self._caps_milli[team])
         text = f"Protected workloads of {team} hold {held} of the {cap} that they may."
-        return Reason(Code.WAITING_CAPACITY, text, {"team": team, "held_milli": held_milli})
+        reason = Reason(Code.WAITING_CAPACITY, text, {"team": team, "held_milli": held_milli})
+        self.wait(record, Code.WAITING_CAPACITY, lambda: reason)
 
 
 class Victims:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, order, refusal_in
+from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, whole_order
 
 from .backfill import Easy
 from .baselines import Baseline, Fifo, ShortestFirst, View
@@ -68,7 +68,7 @@ class Contracts:
 
     def order(self) -> tuple[str, ...]:
         """Section 3."""
-        return order(self._snapshot, self._policy)
+        return tuple(workload.id for workload in whole_order(self._snapshot))
 
     def decide(self, told: Mapping[str, str]) -> Plan:
         """A pass of the engine."""

@@ -19,7 +19,7 @@ from scheduler.traces import counted
 from tests.simulator.worlds import stormy_worlds
 
 PLAIN = [name for name in SCHEDULERS if name != "contracts"]
-WORLDS = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+WORLDS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 Spans = dict[str, list[tuple[int, int | None]]]
 
 
