@@ -176,9 +176,8 @@ def limit(spec: dict) -> None:
 class Minder:
     """The life of one rank."""
 
-    def __init__(self, folder: str, spec: dict) -> None:
+    def __init__(self, spec: dict) -> None:
         self.spec = spec
-        self.paths = {name: os.path.join(folder, name) for name in ("record.json", "stop.json", "output")}
         self.record = {"boot": boot_id(), "minder": os.getpid(), "state": "starting"}
         self.pid = 0
         self.by_s: float | None = None  # when it must be gone, once it was told to go
@@ -194,12 +193,12 @@ class Minder:
     def note(self, **changes: object) -> None:
         """Write down what has happened."""
         self.record.update(changes)
-        write_json(self.paths["record.json"], self.record)
+        write_json("record.json", self.record)
 
     def live(self) -> None:
         """Start the command and stay until nothing of it is left."""
         reading, writing = os.pipe()
-        output = os.open(self.paths["output"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self.pid, problem = start_command(self.spec, writing)
         os.close(writing)
         if problem:
@@ -247,7 +246,7 @@ class Minder:
     def take_signals(self, numbers: bytes) -> None:
         """SIGUSR1: the agent has written when to stop. Any request to end: our node goes down."""
         if signal.SIGUSR1 in numbers:
-            order = read_json(self.paths["stop.json"])
+            order = read_json("stop.json")
             if order is not None and order.get("boot") == self.record["boot"]:
                 self.stop(order["by_s"], order["why"])
         if {signal.SIGTERM, signal.SIGINT, signal.SIGHUP} & set(numbers):
@@ -338,15 +337,19 @@ def tell_agent() -> None:
 
 
 def main(folder: str) -> None:
-    """Mind the rank of this folder, unless that is or was somebody's work already."""
-    if lock(os.path.join(folder, "lock")) is None or os.path.exists(os.path.join(folder, "record.json")):
+    """Mind the rank of this folder, unless that is or was somebody's work already.
+
+    Everything is read and written from inside the folder: if it is removed, one of the same name is not ours.
+    """
+    os.chdir(folder)
+    if lock("lock") is None or os.path.exists("record.json"):
         return
-    spec = read_json(os.path.join(folder, "spec.json"))
+    spec = read_json("spec.json")
     if spec is None:
         sys.exit(f"{folder}: no spec.json")
     os.umask(0o077)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    minder = Minder(folder, spec)
+    minder = Minder(spec)
     minder.note()
     minder.live()
 
