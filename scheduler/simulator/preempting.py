@@ -52,9 +52,8 @@ class ShortestRemainingFirst(Baseline):
             if own is not None or record.job.id in leaving:
                 if own is not None:
                     victims.append(own)
-                if will_return(record) and (place := room.place(record.job.size_milli, record.job.node)) is not None:
-                    room.take(place)
-                    could.take(place)
+                if will_return(record):
+                    self._keep_place(record.job, room, could)
                 continue
             holdings = self.hold(room, record)
             if holdings is None and (holdings := could.place(record.job.size_milli, record.job.node)) is not None:
@@ -65,6 +64,13 @@ class ShortestRemainingFirst(Baseline):
             else:
                 could.take(holdings)
         self._stop_for(planned, victims)
+
+    def _keep_place(self, job: Job, room: Room, could: Room) -> None:
+        """Nobody later starts, or stays, where it will go on when it has left; those who run there leave only then."""
+        holdings = room.place(job.size_milli, job.node) or could.place(job.size_milli, job.node)
+        if holdings is not None:
+            room.take_free_part(holdings)
+            could.take(holdings)
 
     def _stays(self, run: RunRecord, could: Room) -> bool:
         """Whether its devices were not given to others; those of a node that is not fit nobody can be given."""
@@ -139,8 +145,7 @@ class Priority(Baseline):
             record = heappop(line)[1]
             job = record.job
             if job.id in leaving_ids:
-                if (place := room.place(job.size_milli, job.node)) is not None:
-                    room.take(place)  # kept for it, so that nobody starts there in vain
+                self._keep_place(job, room, victims)
                 continue
             teams = self._capped[job.leaf] if job.is_protected else ()
             holdings, leaving = room.place(job.size_milli, job.node), None
@@ -166,6 +171,15 @@ class Priority(Baseline):
                     if will_return(run.job):
                         leaving_ids.add(run.job.job.id)
                         heappush(line, (self.key(run.job), run.job))
+
+    def _keep_place(self, job: Job, room: Room, victims: Victims) -> None:
+        """Nobody later starts where it will go on when it has left; whom it stops there leaves only then."""
+        holdings = room.place(job.size_milli, job.node)
+        if holdings is None and (found := victims.find(job)) is not None:
+            holdings = found[0]
+            victims.stop(found[1])
+        if holdings is not None:
+            room.take_free_part(holdings)
 
     def _protected_milli(self) -> dict[str, int]:
         """What protected workloads of each team hold, or will when others have left."""

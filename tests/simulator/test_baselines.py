@@ -360,7 +360,9 @@ def test_no_gpu_twice_gangs_whole_and_nothing_forgotten(scheduler: str, data: st
         else:
             assert all(amount == capacity[name] for name, amount in run.holdings.items()), "whole nodes only"
             assert held_milli >= size_milli > held_milli - min(run.holdings.values())
-        assert run.end_s is None or run.end_s > run.start_s, "started in vain"
+        if run.end_s == run.start_s:  # whoever was stopped in this instant may stop another when it goes on elsewhere
+            assert run.preempted_by is not None
+            continue
         for name, amount in run.holdings.items():
             steps[name].append((run.start_s, amount))
             if run.end_s is not None:
