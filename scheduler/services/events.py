@@ -225,15 +225,28 @@ def wake(cluster_id: int) -> None:
 
     Never waits and never fails: where the broker does not answer, the next tick does the same work.
     """
-    transaction.on_commit(lambda: _send_wake(cluster_id), robust=True)
+    call = WakeUp(cluster_id)
+    if not any(waiting == call for _, waiting, _ in connection.run_on_commit):  # once a transaction is enough
+        transaction.on_commit(call, robust=True)
 
 
-def _send_wake(cluster_id: int) -> None:
-    if not settings.CELERY_BROKER_URL:
-        return
-    try:
-        current_app.send_task(
-            "scheduler.tasks.look_at", args=[cluster_id], expires=WAKE_EXPIRES_S, ignore_result=True, retry=False
-        )
-    except Exception as error:  # whatever kombu or the socket raises: the submission stands, and the tick comes
-        log.warning("wake_up_not_sent", cluster_id=cluster_id, error=str(error))
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """A wake-up that is sent when it is called."""
+
+    cluster_id: int
+
+    def __call__(self) -> None:
+        """Send it, if there is a broker that takes it."""
+        if not settings.CELERY_BROKER_URL:
+            return
+        try:
+            current_app.send_task(
+                "scheduler.tasks.look_at",
+                args=[self.cluster_id],
+                expires=WAKE_EXPIRES_S,
+                ignore_result=True,
+                retry=False,
+            )
+        except Exception as error:  # whatever kombu or the socket raises: the submission stands, and the tick comes
+            log.warning("wake_up_not_sent", cluster_id=self.cluster_id, error=str(error))

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from scheduler import loop
 from scheduler.models import Event, Pass, Run, Workload
-from scheduler.services import workloads
+from scheduler.services import events, workloads
 from tests.conftest import REPOSITORY
 from tests.scheduler.conftest import World, check_books
 
@@ -126,6 +126,22 @@ def test_many_kills_in_mid_pass_lose_and_double_nothing(
     submitted = kill_in_mid_pass(world, process_environment, rounds=40, seed=2)
     finish(world)
     check_nothing_lost_or_doubled(submitted)
+
+
+def test_a_submission_wakes_the_loop_at_once(
+    make_world: Callable[..., World], process_environment: dict[str, str]
+) -> None:
+    """A worker and no beat: nothing but the wake-up makes passes."""
+    world = make_world(pass_every_s=3_600)
+    worker = [sys.executable, "-m", "celery", "-A", "portal.celery", "worker", "--concurrency", "1"]
+    with running(worker, process_environment):
+        while not Pass.objects.exists():  # wake-ups expire, and the worker takes a while to come up
+            events.wake(world.cluster.pk)
+            time.sleep(0.5)
+        workload = world.submit("A")
+        began_s = time.monotonic()
+        wait_until("its start", lambda: Run.objects.filter(workload=workload).exists())
+        assert time.monotonic() - began_s < 5, "the worker is up: this is a wake-up's time"
 
 
 def test_killed_workers_and_two_beats_lose_and_double_nothing(
