@@ -131,7 +131,7 @@ def test_what_is_cut_off_for_too_long_stops_before_it_is_given_up(site: Site, ga
     assert site.run(workload).state == "running"
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("end", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_tied_ranks_end_with_who_started_the_agent(site: Site, end: int) -> None:
     agent = site.agent(joins=False, portal="http://127.0.0.1:9")
     agent.kill()
@@ -215,6 +215,7 @@ def test_an_agent_that_lost_its_folder_says_so_of_what_had_begun(site: Site) -> 
     wait_for(lambda: site.marked(run) == [])
 
 
+@pytest.mark.long
 def test_a_silent_node_comes_back_with_its_run(site: Site) -> None:
     policies.change(cluster=site.cluster, knobs={"heartbeat_timeout_s": 2})
     agent = site.agent()
