@@ -11,7 +11,6 @@ from typing import NamedTuple
 from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
 from .reasons import Code
-from .tree import TreeNode
 from .trial import Trial
 from .values import Reservation, Workload
 
@@ -262,20 +261,7 @@ def _finer_key(claimant: Claimant, run: HeldRun) -> FinerKey:
     now_s = claimant.trial.now_s
     if not run.funded:
         return 0, -Fraction(run.leaf.account.uncharged.bring_to(now_s)), -run.started_s, run.id
-    side = run.leaf if run.leaf is claimant.leaf else _side(claimant.leaf, run.leaf)
-    return 1, -_served_per_entitlement(side, now_s), -run.started_s, run.id
-
-
-def _side(own: TreeNode, other: TreeNode) -> TreeNode:
-    return next(right for left, right in zip(own.path, other.path, strict=False) if left is not right)
-
-
-def _served_per_entitlement(node: TreeNode, now_s: int) -> Fraction:
-    """Served by entitlement, so that sides at different levels of the tree compare; without entitlement: most."""
-    served = node.account.served(now_s)
-    if not node.entitlement:
-        return Fraction(1 << 200) + served
-    return served / node.entitlement
+    return 1, -claimant.trial.reaches.served_by_side(claimant.leaf, run.leaf), -run.started_s, run.id
 
 
 def _first_to_leave(node: NodeState, need_milli: int) -> list[str]:

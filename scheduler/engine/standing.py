@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .snapshot import Snapshot
-from .tree import TreeNode, may_swap
+from .tree import TreeNode, may_swap, sides
 from .values import Workload
 
 ALWAYS_S = -(1 << 62)
@@ -176,11 +176,26 @@ class Reaches:
         self._margin = swap_margin
         self._standings = Standings(snapshot)
         self._checked: dict[ReachKey, Reach] = {}
+        self._most_served: dict[tuple[str, str], Fraction] = {}
 
     def forget(self, leaf: TreeNode) -> None:
         """The figures of a leaf and of all above it have changed."""
         self._standings.forget(leaf)
         self._checked.clear()
+        self._most_served.clear()
+
+    def served_by_side(self, leaf: TreeNode, victim: TreeNode) -> Fraction:
+        """What a victim's side has been served by its entitlement, so that sides of different levels compare.
+
+        A side without entitlement counts as served most.
+        """
+        key = (leaf.id, victim.id)
+        if key not in self._most_served:
+            side = victim if victim is leaf else sides(leaf, victim)[1]
+            served = side.account.served(self._snapshot.now_s)
+            found = served / side.entitlement if side.entitlement else Fraction(SERVED_MOST * SERVED_MOST + served)
+            self._most_served[key] = found
+        return self._most_served[key]
 
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""
