@@ -22,11 +22,8 @@ class StrictForm(forms.Form):
     error_fields: dict[str, str] = {}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Tell screen readers which hint and error belong to which field."""
+        """Labels end as they are written."""
         super().__init__(*args, **{"label_suffix": "", **kwargs})
-        for name in self.errors if self.is_bound else ():
-            if name in self.fields:
-                self.fields[name].widget.attrs["aria-invalid"] = "true"
 
     def clean(self) -> dict[str, Any]:
         """Refuse unknown fields."""
@@ -40,7 +37,6 @@ class StrictForm(forms.Form):
         """Show a service's error beside its field, or above the form."""
         name = self.error_fields.get(error.field, error.field)
         if name in self.fields:
-            self.fields[name].widget.attrs["aria-invalid"] = "true"
             self.add_error(name, error.message)
         else:
             self.add_error(None, str(error))

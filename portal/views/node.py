@@ -192,11 +192,12 @@ def share_changes(node: BudgetNode, cluster: Cluster) -> list[ShareChange]:
     found = []
     for entry in entries[:CHANGES_SHOWN]:
         before, after = (shares_in(value) for value in (entry.before, entry.after))
-        new = next((share for share in after if share not in before), None)
-        if new is None:
+        days = sorted({spell["from"] for spell in (*before, *after)} | {spell["until"] or "" for spell in after} - {""})
+        first = next((day for day in days if share_at(before, day) != share_at(after, day)), None)
+        if first is None:
             continue
         child = children.get(entry.node_id or 0) or (node if entry.node_id == node.pk else None)
-        found.append(ShareChange(entry, child, share_at(before, new["from"]), new["basis_points"], new["from"]))
+        found.append(ShareChange(entry, child, share_at(before, first), share_at(after, first), first))
     return found
 
 
@@ -206,9 +207,11 @@ def shares_in(value: object) -> list[dict]:
 
 
 def share_at(spells: Sequence[dict], day: str) -> int:
-    """The basis points in force on a day (dates written 2026-07-02 compare as text), or just before it."""
-    earlier = [each for each in spells if each["from"] <= day and (each["until"] is None or each["until"] >= day)]
-    return earlier[-1]["basis_points"] if earlier else 0
+    """The basis points in force on a day; dates written 2026-07-02 compare as text."""
+    for each in spells:
+        if each["from"] <= day and (each["until"] is None or day < each["until"]):
+            return int(each["basis_points"])
+    return 0
 
 
 def people_of(node: BudgetNode) -> QuerySet[RoleGrant]:

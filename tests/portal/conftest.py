@@ -22,7 +22,10 @@ NODES = {"n01": 8, "n02": 8}
 
 
 class Laboratory:
-    """Ada is a member of A1 and owns its workloads, Ben of B1; Mia manages A, Max the whole; Ops operates; Nil has no role."""
+    """Ada is a member of A1 and owns its workloads, Ben of B1; Mia manages A, Max the whole; Ops operates.
+
+    Nil has no role.
+    """
 
     def __init__(self) -> None:
         self.now = datetime.now(UTC).replace(microsecond=0)
@@ -109,7 +112,7 @@ def busy() -> Laboratory:
     lab.step(ago=190)
     lab.step(ago=100)
     lab.taker = lab.submit("A1", 8, minutes=120, owner=lab.ada, name="taker-one", ago=60)
-    for minutes in range(60, 50, -1):
+    for minutes in (60, 59, 58):
         lab.step(ago=minutes)
     lab.waits = lab.submit("A1", 8, minutes=60, owner=lab.ada, name="waiting-one", ago=30)
     lab.second = lab.submit("A1", 4, minutes=60, owner=lab.ada, priority=5, ago=20)
@@ -126,6 +129,12 @@ def busy() -> Laboratory:
 def lab(transactional_db: None) -> Laboratory:
     """The laboratory with work in every state."""
     return busy()
+
+
+@pytest.fixture
+def calm(db: None) -> Laboratory:
+    """The laboratory before anybody has submitted anything."""
+    return Laboratory()
 
 
 @pytest.fixture

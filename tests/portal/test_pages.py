@@ -1,34 +1,332 @@
-"""Every page opens and says what it is for."""
+"""What the pages say, to whom, and how they take what is sent to them."""
 
 from __future__ import annotations
 
+import json
+import re
+from datetime import timedelta
+
 import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from budgets.models import LedgerEntry, Share
+from budgets.queries import today
+from scheduler.models import Workload
 
 
-PAGES = [
-    "/",
-    "/tree/",
-    "/tree/north/",
-    "/budget/A/",
-    "/budget/LAB/?window=28d",
-    "/budget/A1/?cluster=north&window=1d",
-    "/queue/north/",
-    "/nodes/north/",
-    "/workloads/",
-    "/workloads/new/",
-]
+def text_of(answer) -> str:
+    """What a page says, without its marks."""
+    assert answer.status_code == 200, answer.content.decode()[:500]
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", answer.content.decode()))
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_opens(lab, as_person, path):
-    answer = as_person(lab.ada).get(path)
-    assert answer.status_code == 200, answer.content.decode()[:2000]
+def hidden(answer, name: str) -> str:
+    """The value of a hidden field."""
+    found = re.search(rf'name="{name}" value="([^"]*)"', answer.content.decode())
+    assert found is not None
+    return found[1]
 
 
-@pytest.mark.parametrize("who", ["holder", "taken", "taker", "waits", "second", "free"])
-def test_a_workload_opens(lab, as_person, who):
+# --- what is inside, and for whom -------------------------------------------------------------------------------------
+
+
+def test_command_output_owner_and_name_are_for_those_inside(lab, as_person):
+    path = f"/workloads/{lab.taker.code}/"
+    secrets = ("--secret-flag", "loss 0.42", "taker-one", "Owner")
+    assert all(each in text_of(as_person(lab.ada).get(path)) for each in secrets)
+    outside = text_of(as_person(lab.ben).get(path))
+    assert not any(each in outside for each in secrets)
+    assert lab.taker.code in outside
+    assert not any(each in as_person(lab.ben).get(f"{path}text/").content.decode() for each in secrets)
+    told = as_person(lab.ben).get(f"/api/v1/workloads/{lab.taker.code}/explain/").content.decode()
+    assert not any(each in told for each in secrets[:3])
+
+
+def test_names_cannot_be_found_out_by_searching_for_them(lab, as_person):
+    assert lab.waits.code in text_of(as_person(lab.ada).get("/queue/north/?find=waiting-o"))
+    assert lab.waits.code not in text_of(as_person(lab.nil).get("/queue/north/?find=waiting-o"))
+    assert lab.waits.code in text_of(as_person(lab.nil).get(f"/queue/north/?find={lab.waits.code}"))
+
+
+# --- reasons ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_waiting_workload_is_explained_from_the_root_down(lab, as_person):
+    said = text_of(as_person(lab.ada).get(f"/workloads/{lab.waits.code}/"))
+    assert lab.waits.reason_text.rstrip(".")[:30] in said
+    for words in ("LAB Laboratory", "Team A", "Team B", "Who is ahead", "Waiting in A1", lab.waits.reason_code):
+        assert words in said
+
+
+def test_a_preemption_names_the_taker_the_rule_and_both_sides(lab, as_person):
+    said = text_of(as_person(lab.ben).get(f"/workloads/{lab.taken.code}/"))
+    for words in (
+        f"{lab.taker.code} took its 8 GPUs",
+        "preempted_fair_share",
+        "B Team B",
+        "A Team A",
+        "Served",
+        "may take",
+    ):
+        assert words in said
+
+
+def test_the_copied_text_says_what_the_page_says(lab, as_person):
+    answer = as_person(lab.ada).get(f"/workloads/{lab.taken.code}/text/")
+    assert answer.headers["Content-Type"] == "text/plain; charset=utf-8"
+    said = answer.content.decode()
+    assert said.startswith(f"{lab.taken.code} on north, B1 Team B1: queued")
+    assert lab.taken.reason_text in said
+    assert "preempted_fair_share" in said
+
+
+# --- parts of pages ---------------------------------------------------------------------------------------------------
+
+
+def test_htmx_gets_the_part_and_a_restored_history_the_whole(lab, as_person):
     client = as_person(lab.ada)
-    for tail in ("", "text/"):
-        answer = client.get(f"/workloads/{getattr(lab, who).code}/{tail}")
-        assert answer.status_code == 200
-        print(who, getattr(lab, who).state, getattr(lab, who).reason_text)
+    whole = client.get("/queue/north/")
+    part = client.get("/queue/north/", headers={"HX-Request": "true"})
+    restored = client.get("/queue/north/", headers={"HX-Request": "true", "HX-History-Restore-Request": "true"})
+    assert [b"<html" in each.content for each in (whole, part, restored)] == [True, False, True]
+    assert all("HX-Request" in each.headers["Vary"] for each in (whole, part, restored))
+
+
+def test_no_page_has_a_script_of_its_own_in_its_text(lab, as_person):
+    client = as_person(lab.ada)
+    for path in ("/", "/tree/", "/budget/A/", f"/workloads/{lab.taker.code}/", "/workloads/new/", "/queue/"):
+        page = client.get(path).content.decode()
+        for attributes in re.findall(r"<script([^>]*)>", page):
+            assert "src=" in attributes or 'type="application/json"' in attributes
+        assert not re.search(r'\son\w+="', page)
+        assert "https://" not in page
+        assert "http://www.w3.org" in page or "http://" not in page
+
+
+def test_the_chart_has_its_table_and_the_same_numbers(lab, as_person):
+    page = as_person(lab.ada).get("/budget/B1/?window=1d").content.decode()
+    chart = json.loads(re.search(r'<script type="application/json">(.+?)</script>', page, re.S)[1])
+    within = next(trace for trace in chart["data"] if trace.get("name") == "delivered within it")
+    shown = [
+        float(each)
+        for each in re.findall(
+            r'<tr><th scope="row" class="nowrap">.*?</td><td class="num">.*?</td><td class="num">([\d.,]+)</td>', page
+        )
+    ]
+    assert len(within["y"]) == len(shown) == 24
+    assert shown == pytest.approx(within["y"], abs=0.051)
+    assert max(shown) > 0
+
+
+# --- submitting -------------------------------------------------------------------------------------------------------
+
+
+def submission(page, **changed):
+    """A filled form."""
+    return {
+        "action": hidden(page, "action"), "cluster": "north", "project": "A1", "name": "try", "size": "4",
+        "contract": "30 min", "priority": "0", "command": "python train.py 'two words'", "time_limit": "", "tasks": "1",
+        **changed,
+    }  # fmt: skip
+
+
+def test_a_form_sent_twice_submits_once(calm, as_person):
+    client = as_person(calm.ada)
+    form = submission(client.get("/workloads/new/"))
+    first, second = client.post("/workloads/new/", form), client.post("/workloads/new/", form)
+    assert first.status_code == second.status_code == 302
+    assert first.headers["Location"] == second.headers["Location"]
+    made = Workload.objects.get(name="try")
+    assert (made.size_milli, made.min_runtime_s, made.command) == (4_000, 1_800, ["python", "train.py", "two words"])
+    assert first.headers["Location"] == f"/workloads/{made.code}/"
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "words"),
+    [
+        ({"size": "lots"}, "size", "is not a number such as 8"),
+        ({"size": "0"}, "size", "must"),
+        ({"contract": "soon"}, "contract", "is not a duration"),
+        ({"project": "B1"}, "project", "Select a valid choice"),
+        ({"cluster": "moon"}, "cluster", "Select a valid choice"),
+        ({"command": "echo 'open"}, "command", "split into arguments"),
+        ({"command": ""}, "command", "required"),
+        ({"priority": "9999"}, "priority", "less than or equal"),
+        ({"tasks": "0"}, "tasks", "greater than or equal"),
+        ({"time_limit": "1 min"}, "time_limit", "less than the contract"),
+    ],
+)
+def test_an_error_stands_beside_its_field(calm, as_person, changed, field, words):
+    client = as_person(calm.ada)
+    before = Workload.objects.count()
+    answer = client.post("/workloads/new/", submission(client.get("/workloads/new/"), **changed))
+    assert answer.status_code == 400
+    error = re.search(rf'<span class="error" id="id_{field}_error">([^<]*)</span>', answer.content.decode())
+    assert error is not None
+    assert words in error[1].replace("&#x27;", "'")
+    assert Workload.objects.count() == before
+
+
+def test_an_unknown_field_is_refused(calm, as_person):
+    client = as_person(calm.ada)
+    answer = client.post("/workloads/new/", submission(client.get("/workloads/new/"), owner="max"))
+    assert answer.status_code == 400
+    assert "There is no field &#x27;owner&#x27; in this form." in answer.content.decode()
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+
+def share_form(client, lab, a1="60.00", a2="30.00", **changed):
+    """The form of program A, filled."""
+    page = client.get("/budget/A/shares/?cluster=north")
+    return {
+        "action": hidden(page, "action"), "version": hidden(page, "version"), "valid_from": today().isoformat(),
+        "reason": "spring", f"share_{lab.node['A1'].pk}": a1, f"share_{lab.node['A2'].pk}": a2, **changed,
+    }  # fmt: skip
+
+
+def shares_now(calm):
+    """The open shares of A's children."""
+    rows = Share.objects.filter(parent=calm.node["A"], valid_until=None)
+    return dict(rows.values_list("node__code", "basis_points"))
+
+
+def test_a_manager_sets_shares_once(calm, as_person):
+    client = as_person(calm.mia)
+    form = share_form(client, calm)
+    assert client.post("/budget/A/shares/?cluster=north", form).status_code == 302
+    assert shares_now(calm) == {"A1": 6_000, "A2": 3_000}
+    entries = LedgerEntry.objects.count()
+    again = client.post("/budget/A/shares/?cluster=north", form, follow=True)
+    assert "had been set already" in text_of(again)
+    assert LedgerEntry.objects.count() == entries
+    assert "From" in text_of(client.get("/budget/A/?cluster=north"))
+    assert "\u221210.00" in text_of(client.get("/budget/A/?cluster=north"))
+
+
+def test_an_old_tab_does_not_overwrite_newer_shares(calm, as_person):
+    client = as_person(calm.mia)
+    old = share_form(client, calm, a1="10.00")
+    client.post("/budget/A/shares/?cluster=north", share_form(client, calm))
+    assert client.post("/budget/A/shares/?cluster=north", old).status_code == 409
+    assert shares_now(calm) == {"A1": 6_000, "A2": 3_000}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"a1": "80.00"},
+        {"a1": "many"},
+        {"reason": ""},
+        {"valid_from": "yesterday"},
+        {"valid_from": (today() - timedelta(days=3)).isoformat()},
+        {"version": "x"},
+        {"extra": "1"},
+    ],
+)
+def test_bad_shares_change_nothing(calm, as_person, changed):
+    client = as_person(calm.mia)
+    before = shares_now(calm)
+    assert client.post("/budget/A/shares/?cluster=north", share_form(client, calm, **changed)).status_code == 400
+    assert shares_now(calm) == before
+
+
+# --- cancel, drain ----------------------------------------------------------------------------------------------------
+
+
+def test_cancelling_twice_cancels_once(lab, as_person):
+    client = as_person(lab.ada)
+    path = f"/workloads/{lab.waits.code}/cancel/"
+    assert "is cancelled" in text_of(client.post(path, {"reason": "typo"}, follow=True))
+    assert "nothing was changed" in text_of(client.post(path, {"reason": "typo"}, follow=True))
+    lab.waits.refresh_from_db()
+    assert lab.waits.state == "cancelled"
+
+
+def test_an_operator_drains_and_resumes_with_a_reason(calm, as_person):
+    client = as_person(calm.ops)
+    for verb, is_asked in (("drain", True), ("resume", False)):
+        path = f"/nodes/north/n02/{verb}/"
+        page = client.get(path)
+        form = {"action": hidden(page, "action"), "version": hidden(page, "version")}
+        assert client.post(path, form).status_code == 400
+        assert client.post(path, {**form, "reason": "fan"}).status_code == 302
+        assert (calm.cluster.nodes.get(name="n02").drain_asked_at is not None) == is_asked
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/queue/moon/", 404, "There is no cluster"),
+        ("/queue/north/?page=two", 400, "page:"),
+        ("/queue/north/?page=0", 400, "page:"),
+        ("/queue/north/?project=Z", 400, "project:"),
+        ("/queue/north/?class=gold", 400, "class:"),
+        ("/tree/moon/", 404, "There is no cluster"),
+        ("/tree/north/?on=soon", 400, "on:"),
+        ("/tree/north/?open=Z", 400, "open:"),
+        ("/budget/Z/", 404, "There is no budget node"),
+        ("/budget/A/?window=1y", 400, "window:"),
+        ("/budget/A/?cluster=moon", 404, "There is no cluster"),
+        ("/workloads/A1-9999/", 404, "There is no workload"),
+        ("/workloads/?state=odd", 400, "state:"),
+        ("/workloads/?owner=max", 400, "owner:"),
+        ("/nodes/north/n99/drain/", 404, "There is no node"),
+        ("/nowhere/", 404, "There is no such page"),
+    ],
+)
+def test_what_a_url_cannot_mean_gets_one_clear_line(calm, as_person, path, status, words):
+    answer = as_person(calm.ops).get(path)
+    assert answer.status_code == status
+    assert words in answer.content.decode()
+    assert "Traceback" not in answer.content.decode()
+
+
+def test_a_form_without_its_token_is_refused_in_our_words(calm):
+    client = Client(enforce_csrf_checks=True)
+    answer = client.post("/login/", {"username": "ada", "password": "x"})
+    assert answer.status_code == 403
+    assert "This form is too old" in answer.content.decode()
+
+
+def test_signing_in_and_choosing_a_look(calm):
+    client = Client()
+    assert client.post("/login/", {"username": "ada", "password": "wrong"}).status_code == 400
+    assert client.post("/login/", {"username": "ada", "password": "sesame-open-42"}).headers["Location"] == "/"
+    answer = client.post("/theme/", {"theme": "dark", "next": "https://elsewhere.example/"})
+    assert answer.headers["Location"] == "/"
+    assert 'data-theme="dark"' in client.get("/").content.decode()
+
+
+# --- cost -------------------------------------------------------------------------------------------------------------
+
+
+def queries_of(client, path) -> int:
+    """How many queries a page makes."""
+    with CaptureQueriesContext(connection) as caught:
+        assert client.get(path).status_code == 200
+    return len(caught)
+
+
+def test_queries_do_not_grow_with_rows(lab, as_person):
+    client = as_person(lab.ada)
+    paths = [
+        "/", "/queue/north/", "/workloads/", "/nodes/north/", "/tree/north/", "/budget/A/",
+        f"/workloads/{lab.waits.code}/", "/api/v1/workloads/", "/api/v1/clusters/north/queue/",
+        "/api/v1/clusters/north/nodes/", "/api/v1/clusters/north/tree/",
+    ]  # fmt: skip
+    for path in paths:
+        client.get(path)
+    few = {path: queries_of(client, path) for path in paths}
+    for number in range(3):
+        lab.submit("A1", 2, owner=lab.ada, name=f"more-{number}")
+    lab.step()
+    many = {path: queries_of(client, path) for path in paths}
+    assert many == few
+    assert max(many.values()) <= 30
