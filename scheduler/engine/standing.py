@@ -29,12 +29,14 @@ class Standings:
         """Nothing was compared yet."""
         self._snapshot = snapshot
         self._ranks: dict[str, dict[str, int]] = {}
+        self._beaten: dict[str, dict[str, frozenset[str]]] = {}  # by parent, then by child
 
     def forget(self, leaf: TreeNode) -> None:
         """The figures of a leaf and of all above it have changed."""
         for node in leaf.path:
             assert node.parent is not None
             self._ranks.pop(node.parent.id, None)
+            self._beaten.pop(node.parent.id, None)
 
     def ranks(self, parent: TreeNode) -> dict[str, int]:
         """Rank by child, from 0 for the least served; equals share one."""
@@ -54,13 +56,16 @@ class Standings:
 
     def beaten_sides(self, leaf: TreeNode) -> tuple[frozenset[str], ...]:
         """By level, the siblings of the leaf's path that have been served strictly more."""
-        sides = []
-        for node in leaf.path:
-            assert node.parent is not None
+        return tuple(self._beaten_by(node) for node in leaf.path)
+
+    def _beaten_by(self, node: TreeNode) -> frozenset[str]:
+        assert node.parent is not None
+        known = self._beaten.setdefault(node.parent.id, {})
+        if node.id not in known:
             ranks = self.ranks(node.parent)
             own = ranks[node.id]
-            sides.append(frozenset(name for name, rank in ranks.items() if rank > own))
-        return tuple(sides)
+            known[node.id] = frozenset(name for name, rank in ranks.items() if rank > own)
+        return known[node.id]
 
 
 def comparisons(snapshot: Snapshot) -> dict[str, dict[str, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 
 from scheduler.simulator import as_json, parse, simulate
 from scheduler.simulator.lab import research_lab
@@ -30,8 +31,9 @@ def test_it_has_fifteen_teams_whose_shares_are_the_whole() -> None:
 
 
 def test_it_runs_and_asks_for_more_than_there_is() -> None:
-    result = as_json(simulate(parse(lab(3))))
+    result = as_json(simulate(replace(parse(lab(3)), until_s=4 * 3_600)))
     states = Counter(row["state"] for row in result["workloads"])
     assert states["refused"] == 0
     assert states["finished"] > 50
+    assert states["queued"] > 50
     assert result["metrics"]["occupancy"] > 0.9
