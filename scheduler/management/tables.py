@@ -36,6 +36,10 @@ def print_result(write: Callable[[str], object], scenario: Scenario, result: dic
     write(f"  delivery      {_percent(figures['delivery'])}")
     write(f"  unallocated   {_percent(figures['unallocated_share'])} of what was held")
     write(f"  preemptions   {figures['preemptions']:,}")
+    demand = figures["demand"]
+    if demand["median"] is not None:
+        spread = f"from {demand['p5']:.2f} to {demand['p95']:.2f} in nine hours of ten"
+        write(f"  demand        {demand['median']:.2f} times the cluster, {spread}")
     write("")
     write(f"  {'waits':14}{'count':>8}{'median':>16}{'90th percentile':>18}")
     for name, waits in figures["waits"].items():

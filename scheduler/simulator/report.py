@@ -150,6 +150,7 @@ def metrics(outcome: Outcome) -> dict[str, Any]:
         "unallocated_share": _ratio(uncharged[ROOT], held_milli_s),
         "preemptions": sum(record.preemptions for record in outcome.jobs),
         "passes": outcome.passes,
+        "demand": demand_quantiles(outcome),
         "waits": waits_by_class(outcome),
         "nodes": {
             name: {
@@ -209,6 +210,28 @@ def _entitled_by_hour(outcome: Outcome, hours: int) -> dict[str, list[Fraction]]
             for name, part in parts.items():
                 entitled[name][hour] += Fraction(*part) * amount_milli * span_s
     return entitled
+
+
+def demand_quantiles(outcome: Outcome) -> dict[str, float | None]:
+    """What was queued or running, funded and unallocated together, as a multiple of the cluster, hour by hour."""
+    hours = outcome.end_s // HOUR_S
+    asked = [0] * hours
+    for record in outcome.jobs:
+        if record.state is None or record.state == "refused":
+            continue
+        until_s = min(outcome.end_s if record.end_s is None else record.end_s, hours * HOUR_S)
+        for hour in range(record.submitted_s // HOUR_S, -(-until_s // HOUR_S)):
+            span_s = min(until_s, (hour + 1) * HOUR_S) - max(record.submitted_s, hour * HOUR_S)
+            asked[hour] += record.job.size_milli * max(0, span_s)
+    total_milli_s = sum(node.capacity_milli for node in outcome.scenario.nodes) * HOUR_S
+    return {
+        name: None if amount is None else amount / total_milli_s
+        for name, amount in (
+            ("p5", percentile(asked, 5)),
+            ("median", percentile(asked, 50)),
+            ("p95", percentile(asked, 95)),
+        )
+    }
 
 
 def waits_by_class(outcome: Outcome) -> dict[str, dict[str, int | None]]:
