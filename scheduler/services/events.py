@@ -226,7 +226,7 @@ def wake(cluster_id: int) -> None:
     Never waits and never fails: where the broker does not answer, the next tick does the same work.
     """
     call = WakeUp(cluster_id)
-    if not any(waiting == call for _, waiting, _ in connection.run_on_commit):  # once a transaction is enough
+    if not any(entry[1] == call for entry in connection.run_on_commit):  # once a transaction is enough
         transaction.on_commit(call, robust=True)
 
 
