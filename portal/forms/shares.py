@@ -18,7 +18,7 @@ class SharesForm(StrictForm):
     """A share for each open child, the first day, the reason, and the version that was read."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    valid_from = forms.DateField(label="From", widget=forms.DateInput(attrs={"type": "date"}))
+    valid_from = forms.DateField(label="From", widget=forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}))
     reason = forms.CharField(
         max_length=2_000,
         widget=forms.Textarea(attrs={"rows": 3}),
