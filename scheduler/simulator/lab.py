@@ -2,7 +2,7 @@
 
 Chance comes in as an argument, so that a seed says everything. What is invented models what was published:
 
-- about fifteen teams of very different shares, ten researchers each; a researcher has a few workloads open and submits
+- fifteen teams of very different shares, up to ten researchers each; a researcher has a few workloads open and submits
   the next some time after one ends, so that long waits slow demand down instead of piling it up;
 - teams have busy and quiet spells of days;
 - debug runs (a contract of at most 15 min), interactive sessions, medium gangs of some nodes, and large gangs of up to
@@ -13,13 +13,14 @@ Chance comes in as an argument, so that a seed says everything. What is invented
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 GPUS_PER_NODE = 8
 NODES_PER_RACK = 16
 TEAMS = 15
-RESEARCHERS_PER_TEAM = 10
+MOST_RESEARCHERS_PER_TEAM = 10
+GPUS_PER_RESEARCHER = 7  # of the cluster, so that a small one has fewer of them
 HOUR_S = 3_600
 DAY_S = 86_400
 RESTART_COST_S = 600
@@ -84,9 +85,9 @@ DEBUG = Kind("debug", (1, 1, 2, 4, 8), (300, 900), 480, 0.7, 2_400, 5 * HOUR_S)
 SESSION = Kind("session", (1, 1, 2), (HOUR_S, 2 * HOUR_S), 2 * HOUR_S, 0.5, 8 * HOUR_S, 10 * HOUR_S)
 MEDIUM = Kind("medium", (4, 8, 8, 16, 16, 32), (HOUR_S, 4 * HOUR_S), 6 * HOUR_S, 0.8, 48 * HOUR_S, 2 * HOUR_S)
 FREE = Kind("free", (1, 2, 4, 8, 8, 16), (0, 0), 5 * HOUR_S, 0.9, 36 * HOUR_S, HOUR_S)
-FUNDED_DEMAND = 1.25
+FUNDED_DEMAND = 1.1
 """GPUs that a busy team's funded loops ask for, over its entitlement."""
-TOTAL_DEMAND = 2.6
+TOTAL_DEMAND = 2.1
 """GPUs that all loops ask for while every team is busy, over the cluster's."""
 
 
@@ -106,7 +107,7 @@ def research_lab(chance: Chance, *, seed: int, days: int, gpus: int) -> dict[str
     tree: dict[str, Any] = {}
     for team, shares in teams.items():
         entitled = gpus * shares / whole
-        people = [f"{team}-p{index:02d}" for index in range(1, RESEARCHERS_PER_TEAM + 1)]
+        people = [f"{team}-p{index:02d}" for index in range(1, _people_per_team(gpus) + 1)]
         tree[team] = {"shares": shares, "cap_gpus": max(1, round(entitled)), "children": dict.fromkeys(people, 1)}
         for start_s, end_s in _busy_spells(chance, days):
             for number, (kind, person) in enumerate(_loops(chance, entitled, gpus, people)):
@@ -121,6 +122,15 @@ def research_lab(chance: Chance, *, seed: int, days: int, gpus: int) -> dict[str
         "events": _faults(chance, nodes, days),
         "until": days * DAY_S,
     }
+
+
+def _people_per_team(gpus: int) -> int:
+    return min(MOST_RESEARCHERS_PER_TEAM, max(1, round(gpus / GPUS_PER_RESEARCHER / TEAMS)))
+
+
+def _fitting(kind: Kind, gpus: int) -> Kind:
+    """The same kind of work with gangs that are no more than a thirty-second of a small cluster."""
+    return replace(kind, sizes=tuple(min(size, max(1, gpus // 32)) for size in kind.sizes))
 
 
 def _teams(chance: Chance) -> dict[str, int]:
@@ -148,20 +158,21 @@ def _busy_spells(chance: Chance, days: int) -> list[tuple[int, int]]:
 
 def _loops(chance: Chance, entitled: float, gpus: int, people: Sequence[str]) -> list[tuple[Kind, str]]:
     """The closed loops of a busy team: everybody debugs, some have sessions, and gangs up to what the team wants."""
-    loops = [(DEBUG, person) for person in people]
-    loops += [(SESSION, person) for person in people if chance.random() < 0.4]
+    debug, session, medium, unallocated = (_fitting(kind, gpus) for kind in (DEBUG, SESSION, MEDIUM, FREE))
+    loops = [(debug, person) for person in people]
+    loops += [(session, person) for person in people if chance.random() < 0.4]
     funded = sum(kind.mean_size * kind.open_part for kind, _ in loops)
     if entitled >= gpus / 20:
         large = _large(chance, entitled, gpus)
         loops.append((large, chance.choice(people)))
         funded += large.mean_size * large.open_part / 2  # it waits for its start, and little else does meanwhile
     while funded < FUNDED_DEMAND * entitled:
-        loops.append((MEDIUM, chance.choice(people)))
-        funded += MEDIUM.mean_size * MEDIUM.open_part
+        loops.append((medium, chance.choice(people)))
+        funded += medium.mean_size * medium.open_part
     free = 0.0
     while free < (TOTAL_DEMAND - FUNDED_DEMAND) * entitled:
-        loops.append((FREE, chance.choice(people)))
-        free += FREE.mean_size * FREE.open_part
+        loops.append((unallocated, chance.choice(people)))
+        free += unallocated.mean_size * unallocated.open_part
     return loops
 
 

@@ -27,13 +27,14 @@ def test_it_has_fifteen_teams_whose_shares_are_the_whole() -> None:
         assert len(tree) == 15
         assert sum(team["shares"] for team in tree.values()) == 10_000
         assert min(team["shares"] for team in tree.values()) >= 100
-        assert sum(len(team["children"]) for team in tree.values()) == 150
+        assert sum(len(team["children"]) for team in tree.values()) == 15
+    assert sum(len(team["children"]) for team in json.loads(lab(1, gpus=1_024))["tree"].values()) == 150
 
 
 def test_it_runs_and_asks_for_more_than_there_is() -> None:
-    result = as_json(simulate(replace(parse(lab(3)), until_s=4 * 3_600)))
+    result = as_json(simulate(replace(parse(lab(3, gpus=256)), until_s=6 * 3_600)))
     states = Counter(row["state"] for row in result["workloads"])
     assert states["refused"] == 0
-    assert states["finished"] > 50
-    assert states["queued"] > 50
-    assert result["metrics"]["occupancy"] > 0.9
+    assert states["finished"] > 20
+    assert states["queued"] > 20
+    assert result["metrics"]["demand"]["median"] > 1
