@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -54,7 +55,14 @@ class Submit(Page):
         """The page with the form."""
         words, problem = preview(str(form["command"].value() or ""))
         has_leaf = bool(form.fields["project"].choices)  # type: ignore[attr-defined]
-        context = {"here": "submit", "form": form, "words": words, "problem": problem, "has_leaf": has_leaf}
+        context = {
+            "here": "submit",
+            "form": form,
+            "words": words,
+            "problem": problem,
+            "has_leaf": has_leaf,
+            "open_programs": open_programs(),
+        }
         return render_page(request, "submit", context, status=status)
 
 
@@ -68,6 +76,11 @@ class Preview(Page):
             raise BadRequest(f"command: more than {PREVIEW_LENGTH:,} characters")
         words, problem = preview(text)
         return render(request, "submit/_preview.html", {"words": words, "problem": problem})
+
+
+def open_programs() -> list[str]:
+    """The programs that every member may run on nodes with agents; empty where they may run any."""
+    return [] if settings.ANY_COMMANDS else list(settings.OPEN_PROGRAMS)
 
 
 def preview(text: str) -> tuple[list[str], str]:
