@@ -112,6 +112,8 @@ class NodeState:
     def whole_free_milli(self, without: Collection[str] = ()) -> int:
         """What of the free is whole devices, with the runs in `without` thought away."""
         free_milli = self.free_milli
+        if not without and not self.shared:
+            return free_milli
         if without:
             free_milli += sum(run.holdings[self.name] for run in self.runs.values() if run.id in without)
         for runs in self.shared.values():

@@ -73,10 +73,11 @@ def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
     """The first instant from which so much of a node is certain."""
     now_s = claimant.trial.now_s
-    need_milli = -(-need_milli // DEVICE_MILLI) * DEVICE_MILLI  # a fraction is certain where a whole device is
-    room_milli = node.whole_free_milli() - sum(
-        promise.holdings[node.name] for promise in node.reservations if promise.workload != claimant.workload.id
-    )
+    need_milli = max(need_milli, DEVICE_MILLI)  # a fraction is certain where a whole device is
+    room_milli = node.whole_free_milli()
+    for promise in node.reservations:
+        if promise.workload != claimant.workload.id:
+            room_milli -= promise.holdings[node.name]
     if room_milli >= need_milli:
         return now_s
     later = claimant.reach.on(node)

@@ -164,7 +164,7 @@ class Waits:
             return self._explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
         if not workload.min_runtime_s or code in (Code.WAITING_NODES, Code.TOO_LARGE):
             return self._explainer.waits(workload, code, None)
-        certain = self._codes.certain(workload)
+        certain = self._codes.certain(workload) if self._codes.is_any_certain(workload) else None
         return self._explainer.waits(workload, code, None if certain is None else certain.at_s)
 
 
