@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 Value = TypeVar("Value")
@@ -97,7 +98,8 @@ class Fields:
     def need(self, key: str, read: Callable[[object, str], Value]) -> Value:
         """The value of a key that must be there."""
         if key not in self._rest:
-            raise ScenarioError(self.at(key), "is missing")
+            slips = get_close_matches(key, self._rest, 1)
+            raise ScenarioError(self.at(key), f'is missing; "{slips[0]}" is no key' if slips else "is missing")
         return read(self._rest.pop(key), self.at(key))
 
     def take(self, key: str, read: Callable[[object, str], Value], default: Value) -> Value:

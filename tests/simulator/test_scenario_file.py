@@ -188,6 +188,7 @@ def test_a_longer_cycle_is_found() -> None:
         ('{"until": 1' + "0" * 40 + "}", "the number 100000000000… is too large"),
         ("[" * 100_000, "nested too deeply"),
         ("{}", "cluster: is missing"),
+        ('{"clustr": {}}', 'cluster: is missing; "clustr" is no key'),
     ],
 )
 def test_what_is_no_scenario_at_all(content: str, message: str) -> None:
