@@ -24,6 +24,10 @@ class SignIn(LoginView):
     authentication_form = AuthenticationForm
     redirect_authenticated_user = True
 
+    def get_form_kwargs(self) -> dict[str, Any]:
+        """Labels end as they are written."""
+        return {**super().get_form_kwargs(), "label_suffix": ""}
+
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
         """Add the demo's people, if it is there."""
         return {**super().get_context_data(**kwargs), "demo": sign_in_hint()}
