@@ -115,7 +115,10 @@ class NodeState:
         if not without and not self.shared:
             return free_milli
         if without:
-            free_milli += sum(run.holdings[self.name] for run in self.runs.values() if run.id in without)
+            left, _ = self._cover_claims()  # what a claim waits for is not free for anybody else when it is left
+            free_milli += sum(
+                left.get(run.id, run.holdings[self.name]) for run in self.runs.values() if run.id in without
+            )
         for runs in self.shared.values():
             staying_milli = sum(run.size_milli for run in runs if run.id not in without)
             if staying_milli:

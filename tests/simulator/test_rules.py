@@ -305,6 +305,26 @@ def test_no_contract_reaches_into_a_maintenance_window_and_what_is_left_drains()
     )
 
 
+def test_what_one_plan_waits_for_is_nobody_elses_beside_a_shared_device() -> None:
+    """v leaves 2 GPUs, one of them for p: with the half that f leaves of its GPU there are not 2 whole ones for q."""
+    expect(
+        {
+            "victims_of": {"p": ["v"]},
+            "total_preemptions": 1,
+            "started_by": {"10m": {"F": 2, "P": 1, "V": 0}},
+            "state": {"p": "running", "q": "queued", "v": "queued"},
+        },
+        {**job("f", "F", "0h", 1, "8h", "8h"), "gpus": 0.5},
+        job("k", "F", "0h", 1, "8h", "8h"),
+        job("v", "V", "0h", 2, "5m", "2h"),
+        job("p", "P", "10m", 1, "1h", "1h"),
+        job("q", "P", "10m", 2, "1h", "1h"),
+        cluster={"nodes": {"h1": 4}},
+        tree={"F": 1, "V": 1, "P": 1},
+        until="1h",
+    )
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
