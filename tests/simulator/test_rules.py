@@ -306,22 +306,23 @@ def test_no_contract_reaches_into_a_maintenance_window_and_what_is_left_drains()
 
 
 def test_what_one_plan_waits_for_is_nobody_elses_beside_a_shared_device() -> None:
-    """v leaves 2 GPUs, one of them for p: with the half that f leaves of its GPU there are not 2 whole ones for q."""
+    """v leaves 2 GPUs, one of them for p: for its 2 whole ones q needs the other, and the whole of f's device."""
     expect(
         {
-            "victims_of": {"p": ["v"]},
-            "total_preemptions": 1,
-            "started_by": {"10m": {"F": 2, "P": 1, "V": 0}},
-            "state": {"p": "running", "q": "queued", "v": "queued"},
+            "victims_of": {"p": ["v"], "q": ["f"]},
+            "total_preemptions": 2,
+            "started_by": {"10m": {"F": 1, "K": 1, "Q": 1, "V": 0}},
+            "state": {"p": "running", "q": "running", "v": "queued", "f": "queued"},
         },
-        {**job("f", "F", "0h", 1, "8h", "8h"), "gpus": 0.5},
-        job("k", "F", "0h", 1, "8h", "8h"),
+        {**job("f", "F", "0h", 1, "5m", "8h"), "gpus": 0.5},
+        job("k", "K", "0h", 1, "8h", "8h"),
         job("v", "V", "0h", 2, "5m", "2h"),
-        job("p", "P", "10m", 1, "1h", "1h"),
-        job("q", "P", "10m", 2, "1h", "1h"),
+        job("p", "F", "10m", 1, "1h", "1h"),
+        job("q", "Q", "10m", 2, "1h", "1h"),
         cluster={"nodes": {"h1": 4}},
-        tree={"F": 1, "V": 1, "P": 1},
-        until="1h",
+        tree={"F": 1, "K": 1, "V": 1, "Q": 1},
+        history=[{"leaf": "Q", "gpus": 1, "from": "-400s", "to": "0s"}],
+        until="20m",
     )
 
 
