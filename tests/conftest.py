@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 from django.test import Client
+from hypothesis import settings as examples
 
 from portal.supervisor.databases import private_services, release, started
 from portal.supervisor.place import Place
@@ -17,6 +18,12 @@ from portal.supervisor.testing import find_chromium
 BROWSER_FIXTURES = {"browser", "context", "page"}
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = REPOSITORY.parent / "shared"
+
+# A change is judged by what it does, not by which examples were drawn that day: CI tries the same ones each time.
+# Everywhere else each run draws new ones, and keeps those that failed.
+examples.register_profile("ci", derandomize=True, print_blob=True)
+if os.environ.get("CI"):
+    examples.load_profile("ci")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
