@@ -166,7 +166,7 @@ class Pass:
     def empty_nodes(self) -> None:
         """Step 3."""
         now_s = self.trial.now_s
-        for node in list(self.snapshot.nodes.restless.values()):
+        for node in sorted(self.snapshot.nodes.restless.values(), key=lambda each: each.name):
             if not node.soft_milli or not node.must_empty(now_s):
                 continue
             code = Code.MAINTENANCE if node.in_window(now_s) else Code.DRAINED
