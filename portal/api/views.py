@@ -98,13 +98,13 @@ class Clusters(Api):
 class Tree(Api):
     """The budget tree of a cluster as of a day."""
 
-    known = frozenset({"on"})
+    known = frozenset({"as_of"})
 
-    @extend_schema(responses=serializers.TreeOut(many=True), parameters=[OpenApiParameter("on", str)])
+    @extend_schema(responses=serializers.TreeOut(many=True), parameters=[OpenApiParameter("as_of", str)])
     def get(self, request: Request, cluster: str) -> Response:
         """Parents before their children."""
         where = cluster_named(cluster, clusters())
-        on = day_named(request, "on", today())
+        on = day_named(request, "as_of", today())
         return Response(serializers.tree(tree_on(where, on)))
 
 

@@ -47,14 +47,14 @@ class Line:
 
 
 class Tree(Page):
-    """The tree; `?on=` reads a date, `?open=` says which nodes stand open."""
+    """The tree; `?as_of=` reads a date, `?open=` says which nodes stand open."""
 
     def get(self, request: HttpRequest, cluster: str | None = None) -> HttpResponse:
         """The whole page, or its table to htmx."""
         self.allow("tree.see")
         among = clusters()
         where = cluster_named(cluster, among)
-        on = day_named(request, "on", today())
+        on = day_named(request, "as_of", today())
         if on > today() + timedelta(days=3650):
             raise BadRequest(f"on: {on} is more than ten years ahead")
         rows = tree_on(where, on)

@@ -90,7 +90,7 @@ def test_what_is_no_json_is_a_problem(calm, as_person):
         ("/api/v1/workloads/?cursor=zzz", 404, None),
         ("/api/v1/workloads/A1-9999/", 404, None),
         ("/api/v1/clusters/moon/tree/", 404, None),
-        ("/api/v1/clusters/north/tree/?on=soon", 400, "on"),
+        ("/api/v1/clusters/north/tree/?as_of=soon", 400, "as_of"),
         ("/api/v1/clusters/north/queue/?page=x", 400, "page"),
         ("/api/v1/budget/Z/usage/", 404, None),
         ("/api/v1/budget/A/usage/?days=9999", 400, "days"),

@@ -269,7 +269,7 @@ def test_an_operator_drains_and_resumes_with_a_reason(calm, as_person):
         ("/queue/north/?project=Z", 400, "project:"),
         ("/queue/north/?class=gold", 400, "class:"),
         ("/tree/moon/", 404, "There is no cluster"),
-        ("/tree/north/?on=soon", 400, "on:"),
+        ("/tree/north/?as_of=soon", 400, "as_of:"),
         ("/tree/north/?open=Z", 400, "open:"),
         ("/budget/Z/", 404, "There is no budget node"),
         ("/budget/A/?window=1y", 400, "window:"),
