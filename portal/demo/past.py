@@ -20,6 +20,7 @@ from scheduler.services.history import PastDecision, PastNode, PastRun, PastWork
 from scheduler.simulator import Scenario
 from scheduler.simulator.records import JobRecord, Outcome, RunRecord
 from scheduler.simulator.scenario import Happening, Job
+from scheduler.snapshots.build import UNIT_NAMES
 
 MILLI = 1_000
 FINISHED = ("finished", "All ranks exited with status 0.")
@@ -91,6 +92,7 @@ def plans(lab: Laboratory, chance: Random, start: datetime, end: datetime) -> li
             jobs=[_job(wish) for wish in own],
             events=[*_share_changes(cluster, start, end), *_health_changes(faults)],
             until_s=end_s,
+            unit=UNIT_NAMES[cluster.unit],
         )
         found.append(Plan(hall, scenario, {wish.code: wish.draft for wish in own}, faults))
     return found

@@ -42,7 +42,11 @@ class Effects:
         self.policy = scenario.policy
         self.now_s = 0
         self.snapshot = Snapshot(
-            now_s=0, tree=scenario.tree, nodes=scenario.nodes, lookback_s=scenario.policy.lookback_s
+            now_s=0,
+            tree=scenario.tree,
+            nodes=scenario.nodes,
+            lookback_s=scenario.policy.lookback_s,
+            unit=scenario.unit,
         )
         for use in scenario.history:
             self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s)

@@ -90,7 +90,7 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A whole file, checked."""
+    """A whole file, checked. `unit` is what one of the cluster's devices is called in sentences."""
 
     name: str
     nodes: Sequence[Node]
@@ -103,6 +103,7 @@ class Scenario:
     until_s: int | None = None
     caps_milli: Mapping[str, int] = field(default_factory=dict)
     expect: Mapping[str, Any] = field(default_factory=dict)
+    unit: str = "GPU"
 
     def with_until(self, until_s: int | None) -> Scenario:
         """The same, ending at another instant."""

@@ -90,6 +90,9 @@ def test_its_past_is_whole(demo: Path) -> None:
         assert {"finished", "running", "queued"} <= states
         over = Run.objects.filter(cluster=cluster, ended_at=None).exclude(started_at__lte=end + timedelta(hours=1))
         assert not over.exists()
+    of_cores = Decision.objects.filter(workload__cluster__name="south", action="start")
+    assert of_cores.filter(text__contains="core").exists()
+    assert not of_cores.filter(text__contains="GPU").exists()
     taken = Decision.objects.filter(action="preempt", by__isnull=False)
     assert taken.count() == Decision.objects.filter(action="preempt", code__startswith="preempted").count() > 0
     finished = Workload.objects.filter(state="finished")
