@@ -83,7 +83,7 @@ class WorkloadPage(Page):
             "told": told,
             "now": told.now,
             "inside": inside,
-            "waited": formats.duration(int((told.now - workload.submitted_at).total_seconds())),
+            "waited": formats.duration(int((told.now - told.waits_since).total_seconds())),
             "is_open": workload.state in Workload.OPEN_STATES,
             "may_cancel": can_cancel(person, workload),
             "lookback_days": told.window_s // 86_400,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from django.db.models import Case, Count, F, Min, Q, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, Max, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from budgets.models import BudgetNode, Cluster
@@ -36,7 +37,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One waiting workload.
+    """One waiting workload. `waited_s` counts from its submission, or from the end of its last run.
 
     Attributes:
         place: in the order of the last pass, None before its first pass, for one whose devices are being left for it,
@@ -94,6 +95,7 @@ class Totals:
     after_contract_milli: int
     unallocated_milli: int
     longest_wait: Workload | None
+    longest_wait_since: datetime | None
 
     @property
     def interruptible_milli(self) -> int:
@@ -151,7 +153,8 @@ def page(
     pages = max(1, -(-count // per_page))
     number = min(max(1, number), pages)
     promises = _promises(cluster)
-    rows = found.select_related("leaf")[(number - 1) * per_page : number * per_page]
+    rows = list(found.select_related("leaf")[(number - 1) * per_page : number * per_page])
+    since = waits_since(rows)
     return QueuePage(
         cluster=cluster,
         as_of=None if last is None else last.at,
@@ -159,7 +162,7 @@ def page(
         window_s=policy.lookback_s,
         reservations=policy.reservations,
         totals=totals(cluster, instant),
-        rows=[_row(row, levels, promises, instant) for row in rows],
+        rows=[_row(row, levels, promises, max(0, int((instant - since[row.pk]).total_seconds()))) for row in rows],
         levels=levels,
         filters=wanted,
         number=number,
@@ -178,6 +181,13 @@ def waiting(cluster: Cluster) -> QuerySet[Workload]:
     )
     rows = Workload.objects.filter(cluster=cluster, state__in=("queued", "held"))
     return rows.annotate(rank=rank).order_by("rank", F("place").asc(nulls_last=True), "submitted_at", "code")
+
+
+def waits_since(rows: Iterable[Workload]) -> dict[int, datetime]:
+    """Since when each of these waits, by id: its submission or, where it has run before, the end of its last run."""
+    waiting = {row.pk: row.submitted_at for row in rows}
+    ended = Run.objects.filter(workload__in=waiting, ended_at__isnull=False).values_list("workload")
+    return waiting | dict(ended.annotate(last=Max("ended_at")))
 
 
 def _filtered(cluster: Cluster, wanted: Filters, levels: Levels) -> QuerySet[Workload]:
@@ -202,7 +212,7 @@ def _promises(cluster: Cluster) -> dict[int, int]:
     return {workload_id: number for number, workload_id in enumerate(rows.values_list("workload_id", flat=True), 1)}
 
 
-def _row(row: Workload, levels: Levels, promises: Mapping[int, int], now: datetime) -> Row:
+def _row(row: Workload, levels: Levels, promises: Mapping[int, int], waited_s: int) -> Row:
     level = levels.by_id.get(row.leaf_id)
     return Row(
         pk=row.pk,
@@ -217,7 +227,7 @@ def _row(row: Workload, levels: Levels, promises: Mapping[int, int], now: dateti
         workload_class=row.workload_class,
         priority=row.priority,
         submitted_at=row.submitted_at,
-        waited_s=max(0, int((now - row.submitted_at).total_seconds())),
+        waited_s=waited_s,
         place=row.place if row.state == "queued" else None,
         path=levels.path(level.code)[1:] if level else (),
         reason_code=row.reason_code,
@@ -236,7 +246,6 @@ def totals(cluster: Cluster, now: datetime) -> Totals:
         funded_milli=Sum("size_milli", filter=funded),
         unallocated=Count("pk", filter=~funded),
         unallocated_milli=Sum("size_milli", filter=~funded),
-        first=Min("submitted_at"),
     )
     held_count = Workload.objects.filter(cluster=cluster, state="held").exclude(reason_code=events.AFTER).count()
     capacity_milli = healthy_milli = 0
@@ -254,7 +263,8 @@ def totals(cluster: Cluster, now: datetime) -> Totals:
     )
     longest = (
         Workload.objects.filter(cluster=cluster, state="queued", min_runtime_s__gt=0)
-        .order_by("submitted_at", "code")
+        .annotate(since=Greatest("submitted_at", Max("runs__ended_at")))
+        .order_by("since", "code")
         .first()
     )
     return Totals(
@@ -270,6 +280,7 @@ def totals(cluster: Cluster, now: datetime) -> Totals:
         after_contract_milli=amounts["after"] or 0,
         unallocated_milli=amounts["unallocated"] or 0,
         longest_wait=longest,
+        longest_wait_since=None if longest is None else waits_since([longest])[longest.pk],
     )
 
 

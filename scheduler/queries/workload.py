@@ -156,6 +156,11 @@ class Explanation:
     events: Sequence[EventLine]
 
     @property
+    def waits_since(self) -> datetime:
+        """For one that waits: its submission or, where it has run before, the end of its last run."""
+        return max((run.ended_at for run in self.runs if run.ended_at is not None), default=self.workload.submitted_at)
+
+    @property
     def charged_milli_s(self) -> int:
         """Over all its runs."""
         return sum(run.charged_milli_s for run in self.runs)

@@ -159,4 +159,8 @@ def test_why_it_was_preempted_with_both_sides(make_world: Callable[..., World]) 
     assert preemption.gave.served == 8_000 * (HOUR_S + 200) / (Fraction(6, 10) * 8_000 * 604_800)
     assert preemption.newcomer_protected_until == at(HOUR_S + 241 + HOUR_S)
     assert victim.progress_s == HOUR_S + 200
+    assert said.waits_since == at(HOUR_S + 241), "it waits again since its run ended, not since it was submitted"
+    page = queue.page(world.cluster, now=at(HOUR_S + 300))
+    assert [(row.code, row.waited_s) for row in page.rows] == [(victim.code, 59)]
+    assert (page.totals.longest_wait, page.totals.longest_wait_since) == (victim, at(HOUR_S + 241))
     assert explanation(newcomer).took_from == [victim.code]
