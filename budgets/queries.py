@@ -119,10 +119,10 @@ def open_leaves() -> QuerySet[BudgetNode]:
 
 
 def submittable_leaves(person: Person) -> QuerySet[BudgetNode]:
-    """The open leaves in which the person is a member today, at the leaf or above it; in tree order. Two queries."""
+    """The open leaves in which the person is a member today, at the leaf or above it; by code. Two queries."""
     grants = RoleGrant.objects.filter(in_force(today()), person=person, role=Role.MEMBER)
     nodes = list(grants.values_list("node_id", flat=True))
-    return open_leaves().filter(path__overlap=nodes).order_by("path")
+    return open_leaves().filter(path__overlap=nodes).order_by("code")
 
 
 def _steps(cluster: Cluster, start: date, end: date, only: int | None) -> dict[int, Steps]:

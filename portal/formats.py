@@ -6,7 +6,7 @@ every instant names its zone. Amounts come in whole thousandths of the cluster's
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from fractions import Fraction
 
 from django.utils import timezone
@@ -18,7 +18,6 @@ NOT_APPLICABLE = "–"
 
 MILLI = 1_000
 MILLI_S_PER_HOUR = MILLI * 3_600
-SECONDS_PER_DAY = 86_400
 EXACT_SECONDS_BELOW_S = 600
 """Durations shorter than this keep their seconds beside the minutes."""
 
@@ -181,11 +180,6 @@ def near_instant(at: datetime, now: datetime) -> str:
 def period(start: datetime, end: datetime) -> str:
     """The half-open period in days: 25 Jun to 2 Jul."""
     return f"{short_day(local(start).date())} to {short_day(local(end).date())}"
-
-
-def whole_days(days: int) -> timedelta:
-    """A window of so many days of 86,400 s."""
-    return timedelta(seconds=days * SECONDS_PER_DAY)
 
 
 def ordinal(place: int) -> str:

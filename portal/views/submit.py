@@ -10,9 +10,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 
-from budgets.authority import nodes_with
 from budgets.errors import InputError
-from budgets.models import BudgetNode, Cluster, Person, Role
+from budgets.models import BudgetNode, Cluster, Person
+from budgets.queries import submittable_leaves
 from portal import formats
 from portal.forms.submission import SubmissionForm
 from portal.forms.typed import arguments
@@ -28,14 +28,14 @@ class Submit(Page):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         """An empty form."""
-        among, leaves = clusters(), leaves_of(request.user)  # type: ignore[arg-type]
+        among, leaves = clusters(), list(submittable_leaves(request.user))  # type: ignore[arg-type]
         initial = {"action": new_action(), "cluster": request.GET.get("cluster", "")}
         return self.show(request, SubmissionForm(clusters=among, leaves=leaves, initial=initial), 200)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Submit, and go to the workload's page; or show what can't be read, beside its field."""
         person: Person = request.user  # type: ignore[assignment]
-        among, leaves = clusters(), leaves_of(person)
+        among, leaves = clusters(), list(submittable_leaves(person))
         form = SubmissionForm(request.POST, clusters=among, leaves=leaves)
         if form.is_valid():
             try:
@@ -89,16 +89,6 @@ def preview(text: str) -> tuple[list[str], str]:
         return arguments(text), ""
     except forms.ValidationError as error:
         return [], error.messages[0]
-
-
-def leaves_of(person: Person) -> list[BudgetNode]:
-    """The open leaves on whose budget the person may submit."""
-    mine = nodes_with(person, [Role.MEMBER])
-    if not mine:
-        return []
-    open_parents = BudgetNode.objects.filter(closed_at=None, parent__isnull=False).values("parent")
-    rows = BudgetNode.objects.filter(path__overlap=mine, closed_at=None).exclude(pk__in=open_parents)
-    return list(rows.order_by("code"))
 
 
 def submitted(form: SubmissionForm, person: Person, among: list[Cluster], leaves: list[BudgetNode]) -> list[Workload]:
