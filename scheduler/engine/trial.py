@@ -21,6 +21,7 @@ class Trial:
         self.policy = policy
         self.now_s = snapshot.now_s
         self.changes = 0  # grows with everything that might let a workload start that could not before
+        self.promises = 0  # grows with every promise that is made or moved
         self.reaches = Reaches(snapshot, policy.swap_margin)
         self._undo: list[Callable[[], object]] = []
 
@@ -84,6 +85,7 @@ class Trial:
         snapshot = self.snapshot
         before = snapshot.reservations.get(reservation.workload)
         snapshot.reserve(reservation)
+        self.promises += 1
         if before is None:
             self._undo.append(lambda: snapshot.drop_reservation(reservation.workload))
         else:

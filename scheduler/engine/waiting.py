@@ -25,7 +25,7 @@ class WaitingCodes:
         """Nothing was asked yet."""
         self._trial = trial
         self._snapshot = trial.snapshot
-        self._memo: dict[tuple[str, int, Shape], object] = {}
+        self._memo: dict[tuple[str, int, int, str | None, Shape], object] = {}
         self._contracts_matter = bool(trial.policy.swap_margin) or any(
             node.windows for node in trial.snapshot.nodes.restless.values()
         )
@@ -38,7 +38,9 @@ class WaitingCodes:
         return workload.leaf, workload.size_milli, min_runtime_s, workload.priority, workload.node
 
     def _once(self, question: str, workload: Workload, answer: Callable[[Workload], Answer]) -> Answer:
-        key = (question, self._trial.changes, self.shape(workload))
+        # What was promised to a workload stands in everybody's way but its own: its answers are not the others'.
+        holder = workload.id if workload.id in self._snapshot.reservations else None
+        key = (question, self._trial.changes, self._trial.promises, holder, self.shape(workload))
         if key not in self._memo:
             self._memo[key] = answer(workload)
         return self._memo[key]  # type: ignore[return-value]

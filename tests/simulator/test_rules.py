@@ -326,6 +326,23 @@ def test_what_one_plan_waits_for_is_nobody_elses_beside_a_shared_device() -> Non
     )
 
 
+def test_what_is_promised_to_one_is_not_promised_to_its_like() -> None:
+    """c1 and c2 ask for the same in one leaf: what is certain at 20 min is c1's, so c2 has to wait for a2's contract."""
+    expect(
+        {
+            "reason": {"c1": {"at": "12m", "earliest_start": "20m"}, "c2": {"at": "12m", "earliest_start": "30m"}},
+            "runs": {"c1": [["0h", "10m"], ["20m", "25m"]], "c2": [["25m", "30m"]]},
+        },
+        job("a1", "A", "0h", 1, "20m", "20m"),
+        job("a2", "A", "0h", 2, "20m", "15m"),
+        job("c1", "C", "0h", 2, "10m", "15m"),
+        job("c2", "C", "11m", 2, "5m", "5m"),
+        cluster={"nodes": {"h1": 4}},
+        tree={"A": 3, "C": 2},
+        policy={"reservations": 2, "grace_s": 0},
+    )
+
+
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
