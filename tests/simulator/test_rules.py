@@ -327,7 +327,7 @@ def test_what_one_plan_waits_for_is_nobody_elses_beside_a_shared_device() -> Non
 
 
 def test_what_is_promised_to_one_is_not_promised_to_its_like() -> None:
-    """c1 and c2 ask for the same in one leaf: what is certain at 20 min is c1's, so c2 has to wait for a2's contract."""
+    """c1 and c2 ask for the same in one leaf: what is certain at 20 min is c1's, so c2 waits for a2's contract."""
     expect(
         {
             "reason": {"c1": {"at": "12m", "earliest_start": "20m"}, "c2": {"at": "12m", "earliest_start": "30m"}},
