@@ -280,7 +280,7 @@ def totals(cluster: Cluster, now: datetime) -> Totals:
         after_contract_milli=amounts["after"] or 0,
         unallocated_milli=amounts["unallocated"] or 0,
         longest_wait=longest,
-        longest_wait_since=None if longest is None else waits_since([longest])[longest.pk],
+        longest_wait_since=None if longest is None else longest.since,
     )
 
 
