@@ -1,58 +1,19 @@
-"""Who is entitled to what: people, the budget tree, dated roles and dated shares, and their ledger.
-
-Rows change only through `budgets.services`; what must always hold is a constraint of the database too.
-"""
+"""Clusters, the budget tree, and its dated shares."""
 
 from __future__ import annotations
 
-from django.contrib.auth.models import AbstractUser
 from django.contrib.postgres.constraints import ExclusionConstraint
-from django.contrib.postgres.fields import ArrayField, DateRangeField, RangeOperators
+from django.contrib.postgres.fields import ArrayField, RangeOperators
 from django.contrib.postgres.indexes import GinIndex
 from django.core.validators import RegexValidator
 from django.db import models
-from django.db.models import F, Func, Q, Value
+from django.db.models import F, Q
 from django.db.models.functions import Now
+
+from budgets.models.ranges import SingletonRange, spell
 
 WHOLE_BASIS_POINTS = 10_000
 """All of a parent, in basis points."""
-
-
-class SingletonRange(Func):
-    """`int8range(column, column, '[]')`: lets an integer take part in a GiST exclusion without btree_gist."""
-
-    function = "int8range"
-    template = "%(function)s(%(expressions)s)"
-
-    def __init__(self, column: str) -> None:
-        super().__init__(F(column), F(column), Value("[]"))
-
-
-class DateRange(Func):
-    """`daterange(from, until)`: half-open; a missing end is "for good"."""
-
-    function = "daterange"
-    output_field = DateRangeField()
-
-
-def spell(start: str = "valid_from", end: str = "valid_until") -> DateRange:
-    """The half-open range of dates in which a row is in force."""
-    return DateRange(F(start), F(end))
-
-
-class Person(AbstractUser):
-    """Somebody who signs in.
-
-    Ledger entries name people by id; `display_name` can be erased (privacy law) without touching an entry.
-    """
-
-    display_name = models.CharField(max_length=120, blank=True)
-
-    class Meta:
-        ordering = ["username"]
-
-    def __str__(self) -> str:
-        return self.display_name or f"person {self.pk}"
 
 
 class Cluster(models.Model):
@@ -137,53 +98,6 @@ class BudgetNode(models.Model):
         return self.closed_at is not None
 
 
-class Role(models.TextChoices):
-    """What a person may do at a node (governance.md)."""
-
-    MANAGER = "manager"
-    MEMBER = "member"
-    REVIEWER = "reviewer"
-    OPERATOR = "operator"
-    ADMINISTRATOR = "administrator"
-
-
-class RoleGrant(models.Model):
-    """A person's role at a node, in force on the organisation's days [valid_from, valid_until)."""
-
-    person = models.ForeignKey(Person, models.PROTECT, related_name="grants")
-    node = models.ForeignKey(BudgetNode, models.PROTECT, related_name="grants")
-    role = models.CharField(max_length=14, choices=Role)
-    valid_from = models.DateField()
-    valid_until = models.DateField(null=True, blank=True)
-    granted_by = models.ForeignKey(Person, models.PROTECT, null=True, related_name="+")
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                name="grant_dates_in_order",
-                condition=Q(valid_until__isnull=True) | Q(valid_until__gt=F("valid_from")),
-            ),
-            models.CheckConstraint(
-                name="nobody_grants_themselves", condition=Q(granted_by__isnull=True) | ~Q(granted_by=F("person"))
-            ),
-            *[
-                ExclusionConstraint(
-                    name=f"one_{role}_grant_at_a_time",
-                    expressions=[
-                        (SingletonRange("person"), RangeOperators.OVERLAPS),
-                        (SingletonRange("node"), RangeOperators.OVERLAPS),
-                        (spell(), RangeOperators.OVERLAPS),
-                    ],
-                    condition=Q(role=role),
-                )
-                for role in ("manager", "member", "reviewer", "operator", "administrator")
-            ],
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.person} {self.role} of {self.node.code}"
-
-
 class Share(models.Model):
     """A child's share of its parent on one cluster, in basis points, on the organisation's days
     [valid_from, valid_until).
@@ -220,28 +134,3 @@ class Share(models.Model):
 
     def __str__(self) -> str:
         return f"{self.node.code} on {self.cluster}: {self.basis_points} bp"
-
-
-class LedgerEntry(models.Model):
-    """One change to tree, roles or shares: append-only (the database refuses UPDATE, DELETE and TRUNCATE).
-
-    Names of nodes are copied; people are named by id only.
-    """
-
-    at = models.DateTimeField(db_default=Now(), db_index=True)
-    person_id = models.BigIntegerField(null=True, help_text="who did it; null for the system")
-    on_behalf_of_id = models.BigIntegerField(null=True)
-    verb = models.CharField(max_length=40)
-    node_id = models.BigIntegerField(null=True, db_index=True)
-    node_code = models.CharField(max_length=16, blank=True)
-    node_name = models.CharField(max_length=120, blank=True)
-    cluster_name = models.CharField(max_length=40, blank=True)
-    before = models.JSONField(null=True)
-    after = models.JSONField(null=True)
-    reason = models.TextField(blank=True)
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"{self.verb} {self.node_code}"
