@@ -1,0 +1,38 @@
+"""What runs where, and why: nodes, workloads, runs, decisions and the event log.
+
+Amounts are whole thousandths of the cluster's unit (`_milli`), instants whole seconds (the column type rounds
+nothing away: services floor first). Rows change only through `scheduler.services` and the loop; what must
+always hold is a constraint of the database too. Usage is a function of runs; `UsageHour` is a cache of it.
+"""
+
+from scheduler.models.clusters import Device, MaintenanceWindow, Node, NodeSpell, PolicyVersion, Rack, TreeVersion
+from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField, TimestampRange
+from scheduler.models.passes import Pass
+from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
+from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, Run, Workload, WorkloadNumber
+
+__all__ = [
+    "WHOLE_DEVICE_MILLI",
+    "Claim",
+    "ClusterHour",
+    "Decision",
+    "Device",
+    "Event",
+    "Holding",
+    "LogChunk",
+    "MaintenanceWindow",
+    "Node",
+    "NodeSpell",
+    "Pass",
+    "PolicyVersion",
+    "Rack",
+    "Rank",
+    "Reservation",
+    "Run",
+    "SecondField",
+    "TimestampRange",
+    "TreeVersion",
+    "UsageHour",
+    "Workload",
+    "WorkloadNumber",
+]
