@@ -1,4 +1,4 @@
-"""What runs where, and why: nodes, workloads, runs, decisions and the event log.
+"""What runs where, and why: nodes, workloads, runs, decisions, the event log, and simulations.
 
 Amounts are whole thousandths of the cluster's unit (`_milli`), instants whole seconds (the column type rounds
 nothing away: services floor first). Rows change only through `scheduler.services` and the loop; what must
@@ -9,6 +9,7 @@ from scheduler.models.clusters import Device, MaintenanceWindow, Node, NodeSpell
 from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField, TimestampRange
 from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
+from scheduler.models.simulations import Simulation, SimulationPart
 from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, Run, Workload, WorkloadNumber
 
 __all__ = [
@@ -30,6 +31,8 @@ __all__ = [
     "Reservation",
     "Run",
     "SecondField",
+    "Simulation",
+    "SimulationPart",
     "TimestampRange",
     "TreeVersion",
     "UsageHour",
