@@ -12,7 +12,8 @@ from typing import Any
 
 import rules
 
-from budgets.models import BudgetNode, Person, Role, RoleGrant
+from budgets import hooks
+from budgets.models import BudgetNode, Person, Reallocation, Request, Role, RoleGrant, State
 from budgets.queries import in_force, today
 
 _RULES = rules.RuleSet()
@@ -82,9 +83,9 @@ def nodes_with(person: Person, roles: Collection[str]) -> list[int]:
 
 
 def has_part_in(person: Person, node: BudgetNode) -> bool:
-    """Whether the person has a role at the node or below it, today or later."""
+    """Whether the person has a role at the node or below it, today or later, or submits workloads there."""
     grants = RoleGrant.objects.filter(person=person, node__path__contains=[node.pk])
-    return grants.exclude(valid_until__lte=today()).exists()
+    return grants.exclude(valid_until__lte=today()).exists() or any(ask(person, node) for ask in hooks.submits_in)
 
 
 # --- predicates ---------------------------------------------------------------------------------------------------
@@ -128,6 +129,43 @@ def _ends(person: Person, grant: RoleGrant | None) -> bool:
     return grant is not None and (grant.person_id == person.pk or _grants(person, grant))
 
 
+def _sees_request(person: Person, request: Request | None) -> bool:
+    """Its author, the node's people, the managers above it, reviewers and operators; a draft is its author's alone."""
+    if request is None:
+        return False
+    if request.author_id == person.pk:
+        return True
+    if request.state == State.DRAFT:
+        return False
+    return has_role(person, request.node.path, INSIDE_ROLES) or _operates(person)
+
+
+def _sees_reallocation(person: Person, reallocation: Reallocation | None) -> bool:
+    """What is in force everyone sees, like the tree's figures; a draft its author; a proposal the node's people."""
+    if reallocation is None:
+        return False
+    if reallocation.author_id == person.pk or reallocation.state in (State.APPROVED, State.APPLIED):
+        return True
+    if reallocation.state == State.DRAFT:
+        return False
+    return has_role(person, reallocation.parent.path, INSIDE_ROLES) or _operates(person)
+
+
+def _hears_reviewers(person: Person, thing: Request | Reallocation | None) -> bool:
+    """Those who decide it and the reviewers of its place, but never its author."""
+    if thing is None or thing.author_id == person.pk:
+        return False
+    return has_role(person, thing.parent.path, [Role.MANAGER, Role.REVIEWER])
+
+
+def _operates(person: Person) -> bool:
+    return any(role == Role.OPERATOR for _, role in roles_of(person))
+
+
+def _administers(person: Person) -> bool:
+    return any(role == Role.ADMINISTRATOR for _, role in roles_of(person))
+
+
 signed_in: rules.Predicate = rules.always_allow
 """Everyone signed in: `may` has seen to that."""
 
@@ -140,3 +178,9 @@ register("node.close", _strictly_above(Role.MANAGER))
 register("share.change", _somewhere_above(Role.MANAGER))
 register("role.grant", rules.Predicate(_grants, name="grants"))
 register("role.end", rules.Predicate(_ends, name="ends"))
+register("request.make", _somewhere_above(Role.MANAGER, Role.MEMBER))
+register("request.see", rules.Predicate(_sees_request, name="sees the request"))
+register("reallocation.see", rules.Predicate(_sees_reallocation, name="sees the reallocation"))
+register("comment.see_reviewers", rules.Predicate(_hears_reviewers, name="decides it or reviews"))
+register("person.change", rules.Predicate(lambda person, _thing: _administers(person), name="is an administrator"))
+register("house.change", _somewhere_above(Role.MANAGER))

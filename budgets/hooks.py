@@ -17,3 +17,9 @@ has_past: list[Callable[[BudgetNode], bool]] = []
 
 past_moves: list[Callable[[BudgetNode, BudgetNode, Person | None], None]] = []
 """Called, inside the transaction, to move all that is of a leaf (first) to its new closed child (second)."""
+
+submits_in: list[Callable[[Person, BudgetNode], bool]] = []
+"""Asked whether the person submits workloads at this node or below it: then they have a part in it."""
+
+person_disabled: list[Callable[[Person], None]] = []
+"""Called, inside the transaction, when somebody loses the right to sign in, to end what else they hold (tokens)."""

@@ -23,6 +23,8 @@ ROLL_UP_S = 60
 """How often the hourly cache of use is brought up to now."""
 FEED_S = 15
 """How often the demo's people submit something; nothing happens where the organisation is not the demo's."""
+DEADLINES_S = 30
+"""How often deadlines and first days of budgets are looked at: what a disabled person held ends within a minute."""
 CHECK_S = 3_600
 """How often it is checked against the stored runs."""
 
@@ -46,6 +48,11 @@ app.conf.beat_schedule = {
         "task": "scheduler.tasks.forget_quiet_passes",
         "schedule": CHECK_S,
         "options": {"expires": CHECK_S},
+    },
+    "keep-deadlines": {
+        "task": "budgets.tasks.keep_deadlines",
+        "schedule": DEADLINES_S,
+        "options": {"expires": DEADLINES_S},
     },
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
 }

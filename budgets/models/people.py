@@ -13,6 +13,9 @@ class Person(AbstractUser):
     """
 
     display_name = models.CharField(max_length=120, blank=True)
+    disabled_at = models.DateTimeField(
+        null=True, blank=True, editable=False, help_text="when what they held was taken away"
+    )
 
     class Meta:
         ordering = ["username"]

@@ -29,6 +29,7 @@ def set_shares(
     valid_until: date | None = None,
     version: int | None = None,
     recorded: ledger.Recorded | None = None,
+    about: ledger.About = ledger.NOTHING_ELSE,
 ) -> list[Share]:
     """Give children of `parent` these shares (basis points) on the days [valid_from, valid_until).
 
@@ -36,9 +37,10 @@ def set_shares(
     Other children keep theirs. What is not given is unassigned. Entries may come in any order of dates. The
     parent's row is locked meanwhile, so that two changes at once can't both fit.
 
-    A person (`by`) can't change days that are over, and can't raise a child in which they have a role: that is
-    for the level above (governance.md). The system (None) may do both, to import a history; `recorded` then says when
-    and by whom it was decided.
+    A person (`by`) can't change days that are over, and can't raise a child in which they have a role or submit
+    workloads: that is for the level above (governance.md). The same holds for whoever they act for (`about`), whose
+    right it is then. The system (None) may do both, to import a history; `recorded` then says when and by whom it was
+    decided.
 
     Returns:
         the children's shares on that cluster, all dates.
@@ -50,7 +52,7 @@ def set_shares(
     """
     with transaction.atomic():
         row = checks.locked(parent, version)
-        checks.allowed(by, "share.change", row)
+        checks.allowed(about.acting_for or by, "share.change", row)
         _check_dates(valid_from, valid_until, by)
         children = {child.pk: child for child in row.children.all()}
         _check_shares(row, children, shares)
@@ -60,12 +62,14 @@ def set_shares(
         for child, basis_points in shares.items():
             after[child.pk] = overlay(before.get(child.pk, []), Spell(valid_from, valid_until, basis_points))
         changed = [children[pk] for pk in sorted(after) if after[pk] != before.get(pk, [])]
-        _check_own(by, changed, before, after)
+        for person in (by, about.acting_for):
+            if person is not None:
+                _check_own(person, changed, before, after)
         _check_sums(row, after)
         _end_elsewhere(row, changed, cluster, Spell(valid_from, valid_until, 0))
         _store(row, cluster, {child.pk: after[child.pk] for child in changed})
         for child in changed:
-            _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why, recorded if by is None else None)
+            _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why, recorded, about)
         if changed:
             BudgetNode.objects.filter(pk=row.pk).update(version=F("version") + 1)
             checks.announce([cluster.pk])
@@ -106,10 +110,8 @@ def _check_shares(parent: BudgetNode, children: Mapping[int, BudgetNode], shares
             raise InputError(field, f"{child.code} is closed")
 
 
-def _check_own(by: Person | None, changed: Iterable[BudgetNode], before: Timelines, after: Timelines) -> None:
+def _check_own(by: Person, changed: Iterable[BudgetNode], before: Timelines, after: Timelines) -> None:
     """Nobody raises what they have a part in, on any day."""
-    if by is None:
-        return
     for child in changed:
         old, new = before.get(child.pk, []), after[child.pk]
         days = {spell.start for spell in (*old, *new)} | {spell.end for spell in (*old, *new) if spell.end}
@@ -176,6 +178,7 @@ def _entry(
     after: list[Spell],
     reason: str,
     recorded: ledger.Recorded | None = None,
+    about: ledger.About = ledger.NOTHING_ELSE,
 ) -> None:
     ledger.record(
         verb="share.changed",
@@ -185,7 +188,8 @@ def _entry(
         before={"shares": _plain(before)},
         after={"shares": _plain(after)},
         reason=reason,
-        recorded=recorded,
+        recorded=recorded if by is None else None,
+        about=about,
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import timedelta
 
 from django.db import connection
+from django.utils import timezone
 
 from budgets import hooks
 from budgets.models import BudgetNode, Cluster, Person
+from budgets.queries import WEIGHING_DAYS
 from scheduler.models import Run, UsageHour, Workload
 from scheduler.services import events
 
@@ -18,6 +21,7 @@ def listen() -> None:
         hooks.tree_changed.append(wake_clusters)
         hooks.has_past.append(has_past)
         hooks.past_moves.append(move_past)
+        hooks.submits_in.append(submits_in)
 
 
 def wake_clusters(cluster_ids: Collection[int]) -> None:
@@ -29,6 +33,13 @@ def wake_clusters(cluster_ids: Collection[int]) -> None:
 def has_past(leaf: BudgetNode) -> bool:
     """Whether anything was ever submitted to, or ran in, this leaf."""
     return Workload.objects.filter(leaf=leaf).exists() or Run.objects.filter(leaf=leaf).exists()
+
+
+def submits_in(person: Person, node: BudgetNode) -> bool:
+    """Whether something of the person's waits, runs, or still weighs at the node or below it."""
+    since = timezone.now() - timedelta(days=WEIGHING_DAYS)
+    theirs = Workload.objects.filter(owner=person, leaf__path__contains=[node.pk])
+    return theirs.filter(submitted_at__gte=since).exists()
 
 
 def move_past(leaf: BudgetNode, child: BudgetNode, by: Person | None) -> None:
