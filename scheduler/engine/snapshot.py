@@ -245,10 +245,11 @@ class Snapshot:
             window.bring_to(self.now_s)
             window.hold(-run.size_milli)
 
-    def add_past_use(self, leaf: str, size_milli: int, from_s: int, until_s: int) -> None:
-        """Count funded use of before this snapshot's instant (it may exceed what the cluster has today)."""
+    def add_past_use(self, leaf: str, size_milli: int, from_s: int, until_s: int, *, funded: bool = True) -> None:
+        """Count use of before this snapshot's instant (it may exceed what the cluster has today)."""
         for node in (self.tree.root, *self.leaf(leaf).path):
-            node.account.charged.add_past(size_milli, from_s, until_s)
+            window = node.account.charged if funded else node.account.uncharged
+            window.add_past(size_milli, from_s, until_s)
 
     def commit(self, leaf: TreeNode, milli_s: int) -> None:
         """Promise a leaf, and all above it, so much more device time, or (negative) take it back."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from heapq import heappush
 
 from scheduler.engine import Code, Decision, Health, Reason, Run, Snapshot, Workload
 
+from .before import Before
 from .records import Demand, JobRecord, LoggedDecision, Outcome, RunRecord
 from .scenario import Happening, Scenario
 from .schedulers import scheduler_for
@@ -49,7 +50,7 @@ class Effects:
             unit=scenario.unit,
         )
         for use in scenario.history:
-            self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s)
+            self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s, funded=use.is_funded)
         self.jobs = {job.id: JobRecord(job) for job in scenario.jobs}
         self.runs: dict[str, RunRecord] = {}
         self.outcome = Outcome(scenario, jobs=list(self.jobs.values()))
@@ -149,54 +150,83 @@ class Effects:
     def _start(self, decision: Decision) -> None:
         record = self.jobs[decision.workload]
         job = record.job
-        workload = self.snapshot.dequeue(job.id)
+        if record.runs:
+            record.progress_s -= min(job.restart_cost_s, record.progress_s)
+        if record.first_start_s is None:
+            record.first_start_s = self.now_s
+        run = self._hold_devices(record, decision.holdings, decision.funded, self.now_s, None)
+        if job.startup_s:
+            self._at(self.now_s + job.startup_s, ENDS, lambda: self._begin(run))
+        else:
+            self._begin(run)
+
+    def _hold_devices(
+        self, record: JobRecord, holdings: Mapping[str, int], funded: bool, start_s: int, running_s: int | None
+    ) -> RunRecord:
+        """A workload leaves the queue for a run that holds devices since `start_s`."""
+        job = record.job
+        self.snapshot.dequeue(job.id)
         run = RunRecord(
             id=f"{job.id}/{len(record.runs) + 1}",
             job=record,
-            start_s=self.now_s,
-            holdings=decision.holdings,
-            is_funded=decision.funded,
-            size_milli=sum(decision.holdings.values()),
+            start_s=start_s,
+            holdings=holdings,
+            is_funded=funded,
+            size_milli=sum(holdings.values()),
         )
-        if record.runs:
-            record.progress_s -= min(job.restart_cost_s, record.progress_s)
         record.runs.append(run)
         self.runs[run.id] = run
         self.outcome.runs.append(run)
-        if record.first_start_s is None:
-            record.first_start_s = self.now_s
         record.state = "starting"
         self.snapshot.start(
             Run(
                 id=run.id,
                 workload=job.id,
                 leaf=job.leaf,
-                holdings=decision.holdings,
-                funded=decision.funded,
-                min_runtime_s=workload.min_runtime_s,
-                started_s=self.now_s,
-                running_s=None,
+                holdings=holdings,
+                funded=funded,
+                min_runtime_s=job.min_runtime_s,
+                started_s=start_s,
+                running_s=running_s,
                 priority=job.priority,
                 submitted_s=record.submitted_s,
             )
         )
-        if job.startup_s:
-            self._at(self.now_s + job.startup_s, ENDS, lambda: self._begin(run))
+        return run
+
+    def _take_over(self, record: JobRecord, before: Before) -> None:
+        """A workload of before the start waits, or holds its devices, as its scenario says."""
+        record.submitted_s = before.submitted_s
+        record.first_start_s = before.first_start_s
+        record.progress_s = before.done_s
+        self._enqueue(record)
+        self._wait_again(record)
+        if not before.holdings:
+            return
+        run = self._hold_devices(record, before.holdings, before.is_funded, before.since_s, before.running_s)
+        if before.running_s is None:
+            self._at(max(0, before.since_s + record.job.startup_s), ENDS, lambda: self._begin(run))
         else:
-            self._begin(run)
+            self._run_on(run, before.running_s)
 
     def _begin(self, run: RunRecord) -> None:
         """Every rank really runs: the contract begins."""
         if run.end_s is not None or run.is_leaving:
             return
-        record = run.job
-        run.running_s = self.now_s
-        record.state = "running"
         self.snapshot.begin(run.id)
+        self._run_on(run, self.now_s)
+
+    def _run_on(self, run: RunRecord, running_s: int) -> None:
+        """Its contract and its end are counted from that instant; the scenario may have begun since."""
+        record = run.job
+        run.running_s = running_s
+        record.state = "running"
         if run.is_funded:
-            run.contract_end_s = self.now_s + record.job.min_runtime_s
-            self._at(run.contract_end_s, CONTRACT_ENDS, lambda: None)  # so that a pass looks at it
-        self._at(self.now_s + record.job.duration_s - record.progress_s, ENDS, lambda: self._finish(run))
+            run.contract_end_s = running_s + record.job.min_runtime_s
+            if run.contract_end_s >= self.now_s:
+                self._at(run.contract_end_s, CONTRACT_ENDS, lambda: None)  # so that a pass looks at it
+        end_s = running_s + record.job.duration_s - record.progress_s
+        self._at(max(end_s, self.now_s), ENDS, lambda: self._finish(run))
 
     def _finish(self, run: RunRecord) -> None:
         if run.end_s is None and not run.is_leaving:

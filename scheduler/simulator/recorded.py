@@ -144,17 +144,24 @@ def unpack(stored: bytes) -> Recorded:
         nodes=[RecordedNode(*node) for node in found["nodes"]],
         parents=dict(found["tree"]),
         workloads=[RecordedWorkload(*row) for row in found["workloads"]],
-        runs=[
-            RecordedRun(
-                *row[:6],
-                bool(row[6]),
-                None if row[7] is None else reasons[row[7]],
-                row[8],
-                {names[node]: amount_milli for node, amount_milli in zip(row[9][::2], row[9][1::2], strict=True)},
-            )
-            for row in found["runs"]
-        ],
+        runs=[_run_of(row, names, reasons) for row in found["runs"]],
         unfit=[UnfitSpell(names[node], *rest) for node, *rest in found["unfit"]],
+    )
+
+
+def _run_of(columns: Sequence[Any], names: Sequence[str], reasons: Sequence[str]) -> RecordedRun:
+    workload, start_s, running_s, contract_end_s, told_s, end_s, funded, reason, preempted_by, held = columns
+    return RecordedRun(
+        workload=workload,
+        start_s=start_s,
+        running_s=running_s,
+        contract_end_s=contract_end_s,
+        told_s=told_s,
+        end_s=end_s,
+        is_funded=bool(funded),
+        end_reason=None if reason is None else reasons[reason],
+        preempted_by=preempted_by,
+        holdings={names[node]: amount_milli for node, amount_milli in zip(held[::2], held[1::2], strict=True)},
     )
 
 

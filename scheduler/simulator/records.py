@@ -12,7 +12,7 @@ from .scenario import Job, Scenario
 
 @dataclass(slots=True)
 class RunRecord:
-    """One holding of devices, [start_s, end_s); end_s is None while it goes on."""
+    """One holding of devices, [start_s, end_s); end_s is None while it goes on; start_s may be before the scenario."""
 
     id: str
     job: JobRecord
@@ -33,8 +33,8 @@ class RunRecord:
         return self.told_s is not None
 
     def held_milli_s(self, now_s: int) -> int:
-        """What it has held so far."""
-        return self.size_milli * ((now_s if self.end_s is None else self.end_s) - self.start_s)
+        """What it has held so far, since the scenario's start."""
+        return self.size_milli * ((now_s if self.end_s is None else self.end_s) - max(self.start_s, 0))
 
 
 @dataclass(slots=True)

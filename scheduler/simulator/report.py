@@ -220,8 +220,9 @@ def demand_quantiles(outcome: Outcome) -> dict[str, float | None]:
         if record.state is None or record.state == "refused":
             continue
         until_s = min(outcome.end_s if record.end_s is None else record.end_s, hours * HOUR_S)
-        for hour in range(record.submitted_s // HOUR_S, -(-until_s // HOUR_S)):
-            span_s = min(until_s, (hour + 1) * HOUR_S) - max(record.submitted_s, hour * HOUR_S)
+        from_s = max(record.submitted_s, 0)
+        for hour in range(from_s // HOUR_S, -(-until_s // HOUR_S)):
+            span_s = min(until_s, (hour + 1) * HOUR_S) - max(from_s, hour * HOUR_S)
             asked[hour] += record.job.size_milli * max(0, span_s)
     total_milli_s = sum(node.capacity_milli for node in outcome.scenario.nodes) * HOUR_S
     return {
@@ -235,12 +236,15 @@ def demand_quantiles(outcome: Outcome) -> dict[str, float | None]:
 
 
 def waits_by_class(outcome: Outcome) -> dict[str, dict[str, int | None]]:
-    """First start minus submission: of all, of debug runs, and of large gangs, apart by how they are charged."""
+    """First start minus submission, of those that first started in the scenario's time.
+
+    Of all, of debug runs, and of large gangs, apart by how they are charged.
+    """
     node_milli = max(node.capacity_milli for node in outcome.scenario.nodes)
     total_milli = sum(node.capacity_milli for node in outcome.scenario.nodes)
     classes: dict[str, list[int]] = {"all": [], "funded": [], "unallocated": [], "debug": [], "large": []}
     for record in outcome.jobs:
-        if record.first_start_s is None:
+        if record.first_start_s is None or record.first_start_s < 0:
             continue
         job = record.job
         wait_s = record.first_start_s - record.submitted_s

@@ -14,6 +14,7 @@ from typing import Any
 
 from scheduler.engine import BudgetNode, Node, Policy
 
+from .before import Before, check_room, read_before
 from .fields import (
     Fields,
     ScenarioError,
@@ -43,7 +44,8 @@ PASS_EVERY_S = 60
 class Job:
     """A workload of a scenario. Durations and instants in seconds, sizes in thousandths.
 
-    `submit_s` is None for a workload that is submitted `think_s` after the one named in `after` has ended.
+    `submit_s` is None for a workload that is submitted `think_s` after the one named in `after` has ended, and for one
+    that was submitted before the start: then `before` says how it stands.
     `exit_delay_s` is None for one that never leaves by itself or when killed.
     """
 
@@ -64,16 +66,18 @@ class Job:
     estimate_s: int | None = None
     is_protected: bool = False
     level: int = LEVELS["NORMAL"]
+    before: Before | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PastUse:
-    """Funded use of before the start."""
+    """Use of before the start, by runs that had ended by then."""
 
     leaf: str
     size_milli: int
     from_s: int
     until_s: int
+    is_funded: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +259,11 @@ def _history(value: object, path: str) -> list[PastUse]:
     for each, where in elements(value, path):
         row = Fields(each, where)
         use = PastUse(
-            row.need("leaf", text), row.need("gpus", size_milli), row.need("from", instant), row.need("to", instant)
+            row.need("leaf", text),
+            row.need("gpus", size_milli),
+            row.need("from", instant),
+            row.need("to", instant),
+            row.take("funded", flag, True),
         )
         row.finish()
         if use.until_s > 0:
@@ -279,14 +287,17 @@ def _jobs(value: object, path: str) -> list[Job]:
 
 
 def _job(row: Fields, where: str) -> Job:
-    if row.has("submit") and row.has("after"):
-        raise ScenarioError(f"{where}.after", "a workload has either `submit` or `after`")
+    said = [key for key in ("submit", "after", "before") if row.has(key)]
+    if len(said) > 1:
+        raise ScenarioError(f"{where}.{said[1]}", f"a workload has either `{said[0]}` or `{said[1]}`")
     after = row.take("after", text, None)
+    before = row.take("before", read_before, None)
     job = Job(
         id=row.need("id", text),
         leaf=row.need("leaf", text),
-        submit_s=None if after is not None else row.need("submit", duration),
+        submit_s=None if after is not None or before is not None else row.need("submit", duration),
         after=after,
+        before=before,
         think_s=row.take("think", duration, 0) if after is not None else 0,
         size_milli=row.need("gpus", size_milli),
         min_runtime_s=row.take("min_runtime", duration, 0),
@@ -361,6 +372,8 @@ def _check_references(scenario: Scenario) -> None:
             raise ScenarioError(f"workloads[{index}].node", f"there is no node {shown(job.node)}")
         if job.after is not None and job.after not in jobs:
             raise ScenarioError(f"workloads[{index}].after", f"there is no workload {shown(job.after)}")
+    before = ((f"workloads[{index}].before", job.before) for index, job in enumerate(scenario.jobs) if job.before)
+    check_room(before, scenario.nodes)
     for index, event in enumerate(scenario.events):
         _must_exist(event.shares, names, f"events[{index}].shares", "budget node")
         known, key, what = {

@@ -62,7 +62,9 @@ class World(Effects):
         for name, spans in windows.items():
             self.snapshot.set_windows(name, tuple(sorted(spans)))
         for record in self.jobs.values():
-            if record.job.submit_s is not None:
+            if record.job.before is not None:
+                self._take_over(record, record.job.before)
+            elif record.job.submit_s is not None:
                 self._at(record.job.submit_s, SUBMISSIONS, partial(self._submit, record))
 
     def _add_event(self, event: Happening) -> None:
