@@ -1,141 +1,155 @@
-"""How long an ordinary pass takes on a full cluster: snapshot built, decided, every waiting workload explained.
+"""How long a pass of the live loop takes on a full cluster, and how much memory: rows loaded, decided, plan applied.
 
-    .venv/bin/python -m benchmarks.live_pass [NODES QUEUED]
+    python -m benchmarks.live_pass
 
-Default: 512 nodes of 8 GPUs, about 4,000 running, 5,000 queued, 15 teams of 10 leaves. Prints one line of JSON.
+512 nodes and 4,096 GPUs, 4,000 workloads running, 5,000 queued, 20,000 runs of the last week; on a PostgreSQL that
+keeps what it is told. Three kinds of pass: the first, which tells everybody something new; a quiet one, ten seconds
+later, with nothing new; a busy one, after 50 workloads have ended and 50 were submitted.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
+import resource
+import subprocess
 import sys
 import time
-from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
-from scheduler.engine import (
-    Action,
-    BudgetNode,
-    Claim,
-    LeafUse,
-    Node,
-    Plan,
-    Policy,
-    Reservation,
-    Run,
-    Snapshot,
-    Workload,
-    decide,
-)
+from benchmarks import Row, at_most, plain
+from benchmarks.database import own_database
 
-GPUS_PER_NODE = 8
-TEAMS = 15
-LEAVES_PER_TEAM = 10
-NOW_S = 10_000_000
+# What is of Django is imported inside the functions: it needs the settings of a database that is started first.
+
 SEED = 1
+NOW = datetime.fromisoformat("2026-03-02T12:00:00+00:00")
 REPEATS = 5
+NEWS = 50
+SETTLING_PASSES = 12
+PARTS = ("load", "decide", "apply")
+WHOLE_MS = 1_000
+DECIDE_MS = 250
+MEMORY_MIB = 300
 
 
-def tree() -> tuple[list[BudgetNode], list[str]]:
-    """Fifteen teams of ten equal leaves."""
-    rows = [BudgetNode("", None, 1, 1)]
-    leaves = []
-    whole = sum(range(1, TEAMS + 1))
-    for team in range(1, TEAMS + 1):
-        rows.append(BudgetNode(f"t{team}", "", team, whole))
-        for leaf in range(LEAVES_PER_TEAM):
-            name = f"t{team}l{leaf}"
-            leaves.append(name)
-            rows.append(BudgetNode(name, f"t{team}", 1, LEAVES_PER_TEAM))
-    return rows, leaves
+def measure() -> list[Row]:
+    """The parts of a quiet and of a busy pass, and the whole."""
+    with own_database():
+        from benchmarks.full_cluster import Size, fill, make_cluster
+
+        cluster, leaves = make_cluster(Size().nodes, NOW)
+        fill(cluster, leaves, Size(), NOW, random.Random(SEED))
+        # In a process of its own: what building the rows took is not the pass's memory.
+        argv = [sys.executable, "-m", "benchmarks.live_pass", "--passes", str(cluster.pk)]
+        said = subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, env=dict(os.environ)).stdout
+    figures = json.loads(said)
+    rows = []
+    for kind in ("quiet", "busy"):
+        ms = figures[kind]
+        rows.append(at_most(f"live pass, {kind}: whole", sum(ms.values()), "ms", WHOLE_MS))
+        rows.append(plain(f"live pass, {kind}: load", ms["load"], "ms"))
+        rows.append(at_most(f"live pass, {kind}: decide", ms["decide"], "ms", DECIDE_MS))
+        rows.append(plain(f"live pass, {kind}: apply", ms["apply"], "ms"))
+    rows.append(plain("live pass, the first of all: whole", sum(figures["first"].values()), "ms"))
+    rows.append(at_most("live pass: peak memory above the idle worker", figures["peak_mib"], "MiB", MEMORY_MIB))
+    return rows
 
 
-def running(chance: random.Random, nodes: int, leaves: list[str]) -> list[Run]:
-    """Nodes full of single GPUs, half nodes and whole nodes; a fifth unallocated, half of the contracts over."""
-    runs: list[Run] = []
-    for node in range(nodes):
-        left = GPUS_PER_NODE
-        while left:
-            gpus = min(left, chance.choice((1, 1, 1, 1, 1, 1, 2, 4)))
-            left -= gpus
-            started_s = NOW_S - chance.randint(0, 14_400)
-            runs.append(
-                Run(
-                    id=f"r{len(runs)}/1",
-                    workload=f"r{len(runs)}",
-                    leaf=chance.choice(leaves),
-                    holdings={f"n{node:05d}": gpus * 1_000},
-                    funded=chance.random() < 0.8,
-                    min_runtime_s=7_200,
-                    started_s=started_s,
-                    running_s=started_s,
-                )
-            )
-    return runs
+def passes(cluster_id: int) -> dict[str, Any]:
+    """Make passes in this process. Milliseconds by kind and part (the median of several), and the peak of memory."""
+    import django
+
+    django.setup()
+    import logging
+
+    logging.getLogger().setLevel(logging.WARNING)
+    from scheduler import loop
+    from scheduler.models import Workload
+
+    assert Workload.objects.filter(cluster=cluster_id, state="running").count() == 4_000
+    idle_mib = resident_mib()
+    figures: dict[str, Any] = {"first": timed(cluster_id, NOW)}
+    now = NOW
+    for _ in range(SETTLING_PASSES):
+        now += timedelta(seconds=10)
+        live_on(cluster_id, now)
+        loop.look_at(cluster_id, now=now, is_due=True)
+    figures["quiet"] = median([timed(cluster_id, now := now + timedelta(seconds=10)) for _ in range(REPEATS)])
+    busy = []
+    for repeat in range(REPEATS):
+        now += timedelta(seconds=10)
+        live_on(cluster_id, now)
+        bring_news(cluster_id, now, random.Random(repeat))
+        busy.append(timed(cluster_id, now))
+    figures["busy"] = median(busy)
+    figures["peak_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - idle_mib
+    return figures
 
 
-def main() -> None:
-    """Build, decide, print."""
-    nodes, queued = (int(value) for value in sys.argv[1:3]) if len(sys.argv) > 2 else (512, 5_000)
-    chance = random.Random(SEED)
-    rows, leaves = tree()
-    runs = running(chance, nodes, leaves)
-    queue = [
-        Workload(
-            id=f"w{index}",
+def resident_mib() -> float:
+    """What this process holds in memory now."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        pages = int(file.read().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def timed(cluster_id: int, now: datetime) -> dict[str, float]:
+    """One pass: milliseconds by part, the work around them within `load`."""
+    from scheduler import loop
+
+    began_s = time.perf_counter()
+    result = loop.run_pass(cluster_id, now=now)
+    whole_ms = 1_000 * (time.perf_counter() - began_s)
+    assert result is not None
+    result.stored.refresh_from_db()
+    found = {part: float(getattr(result.stored, f"{part}_ms")) for part in PARTS}
+    return found | {"load": whole_ms - found["decide"] - found["apply"]}
+
+
+def median(several: list[dict[str, float]]) -> dict[str, float]:
+    """The repeat in the middle, by its whole."""
+    return sorted(several, key=lambda each: sum(each.values()))[len(several) // 2]
+
+
+def live_on(cluster_id: int, now: datetime) -> None:
+    """Invented nodes report what is due."""
+    from budgets.models import Cluster
+    from scheduler import loop
+
+    loop.live_on(Cluster.objects.get(pk=cluster_id), now)
+
+
+def bring_news(cluster_id: int, now: datetime, chance: random.Random) -> None:
+    """Some workloads end and others are submitted."""
+    from benchmarks.full_cluster import FOREVER, QUEUED_GPUS
+    from scheduler.models import BudgetNode, Cluster, Run
+    from scheduler.services import events, runs, workloads
+
+    cluster = Cluster.objects.get(pk=cluster_id)
+    going = list(Run.objects.filter(cluster=cluster, state="running").order_by("pk"))
+    with events.changing(cluster_id):
+        for run in chance.sample(going, NEWS):
+            runs.end(run=run, at=now, code=runs.FINISHED, exit_code=0)
+    leaves = list(BudgetNode.objects.filter(children=None).order_by("code"))
+    for _ in range(NEWS):
+        workloads.submit(
+            cluster=cluster,
             leaf=chance.choice(leaves),
-            size_milli=chance.choice((1, 1, 2, 4, 8, 16, 64)) * 1_000,
-            min_runtime_s=chance.choice((0, 900, 3_600, 14_400)),
-            submitted_s=NOW_S - chance.randint(0, 100_000),
-            priority=chance.choice((0, 0, 0, 1)),
+            owner=None,
+            size_milli=1_000 * chance.choice(QUEUED_GPUS),
+            min_runtime_s=chance.choice((0, 900, 3_600)),
+            command=["train"],
+            environment=FOREVER,
+            now=now,
         )
-        for index in range(queued)
-    ]
-    use = {leaf: LeafUse(chance.randint(0, 10**12), chance.randint(0, 10**11)) for leaf in leaves}
-    hosts = [Node(f"n{index:05d}", GPUS_PER_NODE * 1_000, f"r{index // 16}") for index in range(nodes)]
-    parts = {"now_s": NOW_S, "tree": rows, "use": use, "nodes": hosts, "queue": queue}
-    first = decide(Snapshot.build(runs=runs, **parts), Policy())
-    parts.update(after(first, runs))  # what it took is taken: an ordinary pass finds little more to do
-    built_s: list[float] = []
-    decided_s: list[float] = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        snapshot = Snapshot.build(**parts)
-        built = time.perf_counter()
-        plan = decide(snapshot, Policy())
-        decided_s.append(time.perf_counter() - built)
-        built_s.append(built - began)
-    actions: dict[str, int] = {}
-    for decision in plan.decisions:
-        actions[decision.action] = actions.get(decision.action, 0) + 1
-    figures = {
-        "nodes": nodes,
-        "running": len(runs),
-        "queued": queued,
-        "build_ms": round(1_000 * min(built_s)),
-        "decide_ms": round(1_000 * min(decided_s)),
-        "decisions": actions,
-    }
-    print(json.dumps(figures))
-
-
-def after(plan: Plan, runs: list[Run]) -> dict[str, Any]:
-    """The runs, claims and reservations that a plan leaves behind, before anyone has left."""
-    told = {decision.run for decision in plan.decisions if decision.action is Action.PREEMPT}
-    claims = [
-        Claim(each.workload, each.holdings, tuple(each.reason.numbers["waits_for"]), NOW_S)
-        for each in plan.decisions
-        if each.action is Action.CLAIM
-    ]
-    reservations = [
-        Reservation(each.workload, each.reason.numbers["at_s"], each.holdings, (), NOW_S)
-        for each in plan.decisions
-        if each.action is Action.RESERVE
-    ]
-    leaving = [replace(run, leave_by_s=NOW_S + 60) if run.id in told else run for run in runs]
-    return {"runs": leaving, "claims": claims, "reservations": reservations}
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--passes"]:
+        print(json.dumps(passes(int(sys.argv[2]))))
+    else:
+        for each in measure():
+            print(each.name, round(each.value, 1), each.unit, each.target)
