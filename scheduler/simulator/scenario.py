@@ -14,7 +14,7 @@ from typing import Any
 
 from scheduler.engine import BudgetNode, Node, Policy
 
-from .before import Before, check_room, read_before
+from .before import Before, read_before
 from .fields import (
     Fields,
     ScenarioError,
@@ -30,6 +30,7 @@ from .fields import (
     text,
     whole,
 )
+from .references import check
 
 SCHEDULERS = ("contracts", "fifo", "fifo-skip", "sjf", "srtf", "easy", "priority", "partition")
 LEVELS = {"LOW": 0, "NORMAL": 1, "HIGH": 2}
@@ -132,15 +133,14 @@ def parse(content: str) -> Scenario:
         policy=policy,
         scheduler=scheduler,
         history=file.take("history", _history, []),
-        jobs=file.take("workloads", _jobs, []),
-        events=file.take("events", _events, []),
+        jobs=file.take("workloads", read_jobs, []),
+        events=file.take("events", read_events, []),
         until_s=file.take("until", duration, None),
         caps_milli=caps_milli,
         expect=file.take("expect", lambda value, path: dict(Fields(value, path).items()), {}),
     )
     file.finish()
-    _check_references(scenario)
-    _check_after(scenario.jobs)
+    check(scenario)
     return scenario
 
 
@@ -224,9 +224,18 @@ def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNo
 
 
 def _policy(value: object, path: str) -> tuple[Policy, str]:
+    return read_policy(value, path, {"pass_every_s": PASS_EVERY_S}, "contracts")
+
+
+def read_policy(value: object, path: str, standing: Mapping[str, Any], scheduler: str) -> tuple[Policy, str]:
+    """Knobs and scheduler of a file's `policy`; what it does not name stays as it stands.
+
+    Raises:
+        ScenarioError: names the knob.
+    """
     given = Fields(value, path)
-    scheduler = given.take("scheduler", _scheduler, "contracts")
-    knobs: dict[str, Any] = {"pass_every_s": PASS_EVERY_S}
+    scheduler = given.take("scheduler", _scheduler, scheduler)
+    knobs = dict(standing)
     for knob in fields(Policy):
         if knob.name == "swap_margin":
             read: Any = _factor
@@ -274,7 +283,8 @@ def _history(value: object, path: str) -> list[PastUse]:
     return past
 
 
-def _jobs(value: object, path: str) -> list[Job]:
+def read_jobs(value: object, path: str) -> list[Job]:
+    """The workloads of a file, each id once."""
     jobs: list[Job] = []
     seen: set[str] = set()
     for each, where in elements(value, path):
@@ -328,7 +338,8 @@ def _exit_delay(value: object, path: str) -> int | None:
     return None if value == "never" else duration(value, path)
 
 
-def _events(value: object, path: str) -> list[Happening]:
+def read_events(value: object, path: str) -> list[Happening]:
+    """The events of a file."""
     return [_event(Fields(each, where), where) for each, where in elements(value, path)]
 
 
@@ -356,59 +367,3 @@ def _health(value: object, path: str) -> str:
     if value not in ("healthy", "unhealthy", "down"):
         raise ScenarioError(path, f"must be healthy, unhealthy or down, not {shown(value)}")
     return str(value)
-
-
-def _check_references(scenario: Scenario) -> None:
-    """Every leaf, node and workload that is named exists."""
-    names = {node.id for node in scenario.tree} - {ROOT}
-    leaves = names - {node.parent for node in scenario.tree}
-    hosts = {node.name for node in scenario.nodes}
-    jobs = {job.id for job in scenario.jobs}
-    for index, use in enumerate(scenario.history):
-        _must_be_leaf(use.leaf, f"history[{index}].leaf", names, leaves)
-    for index, job in enumerate(scenario.jobs):
-        _must_be_leaf(job.leaf, f"workloads[{index}].leaf", names, leaves)
-        if job.node is not None and job.node not in hosts:
-            raise ScenarioError(f"workloads[{index}].node", f"there is no node {shown(job.node)}")
-        if job.after is not None and job.after not in jobs:
-            raise ScenarioError(f"workloads[{index}].after", f"there is no workload {shown(job.after)}")
-    before = ((f"workloads[{index}].before", job.before) for index, job in enumerate(scenario.jobs) if job.before)
-    check_room(before, scenario.nodes)
-    for index, event in enumerate(scenario.events):
-        _must_exist(event.shares, names, f"events[{index}].shares", "budget node")
-        known, key, what = {
-            "close": (names, "close", "budget node"),
-            "cancel": (jobs, "cancel", "workload"),
-            "health": (hosts, "node", "node"),
-            "maintenance": (hosts, "node", "node"),
-        }.get(event.kind, ({event.subject}, "", ""))
-        _must_exist([event.subject], known, f"events[{index}].{key}", what)
-
-
-def _must_be_leaf(name: str, path: str, names: set[str], leaves: set[str]) -> None:
-    if name not in names:
-        raise ScenarioError(path, f"there is no leaf {shown(name)} in the tree")
-    if name not in leaves:
-        raise ScenarioError(path, f"{shown(name)} has children, so it takes no workloads")
-
-
-def _must_exist(asked: Sequence[str] | Mapping[str, int], known: set[str], path: str, what: str) -> None:
-    for name in asked:
-        if name not in known:
-            raise ScenarioError(path, f"there is no {what} {shown(name)}")
-
-
-def _check_after(jobs: Sequence[Job]) -> None:
-    """No workload waits, over others, for itself."""
-    after = {job.id: job.after for job in jobs}
-    index_of = {job.id: index for index, job in enumerate(jobs)}
-    settled: set[str] = set()
-    for job in jobs:
-        chain: dict[str, None] = {}
-        at: str | None = job.id
-        while at is not None and at not in settled:
-            if at in chain:
-                raise ScenarioError(f"workloads[{index_of[at]}].after", f"{shown(at)} would come after itself")
-            chain[at] = None
-            at = after[at]
-        settled.update(chain)

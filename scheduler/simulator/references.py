@@ -1,0 +1,78 @@
+"""Whether everything that a scenario names is there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from .before import check_room
+from .fields import ScenarioError, shown
+
+if TYPE_CHECKING:
+    from .scenario import Job, Scenario
+
+
+def check(scenario: Scenario, also: Collection[str] = ()) -> None:
+    """Whether everything that is named exists, and nothing comes after itself; workloads in `also` exist elsewhere.
+
+    Raises:
+        ScenarioError: names the key path.
+    """
+    _check_references(scenario, also)
+    _check_after(scenario.jobs)
+
+
+def _check_references(scenario: Scenario, also: Collection[str]) -> None:
+    """Every leaf, node and workload that is named exists."""
+    names = {node.id for node in scenario.tree} - {""}
+    leaves = names - {node.parent for node in scenario.tree}
+    hosts = {node.name for node in scenario.nodes}
+    jobs = {job.id for job in scenario.jobs}.union(also)
+    for index, use in enumerate(scenario.history):
+        _must_be_leaf(use.leaf, f"history[{index}].leaf", names, leaves)
+    for index, job in enumerate(scenario.jobs):
+        _must_be_leaf(job.leaf, f"workloads[{index}].leaf", names, leaves)
+        if job.node is not None and job.node not in hosts:
+            raise ScenarioError(f"workloads[{index}].node", f"there is no node {shown(job.node)}")
+        if job.after is not None and job.after not in jobs:
+            raise ScenarioError(f"workloads[{index}].after", f"there is no workload {shown(job.after)}")
+    before = ((f"workloads[{index}].before", job.before) for index, job in enumerate(scenario.jobs) if job.before)
+    check_room(before, scenario.nodes)
+    for index, event in enumerate(scenario.events):
+        _must_exist(event.shares, names, f"events[{index}].shares", "budget node")
+        known, key, what = {
+            "close": (names, "close", "budget node"),
+            "cancel": (jobs, "cancel", "workload"),
+            "health": (hosts, "node", "node"),
+            "maintenance": (hosts, "node", "node"),
+        }.get(event.kind, ({event.subject}, "", ""))
+        _must_exist([event.subject], known, f"events[{index}].{key}", what)
+
+
+def _must_be_leaf(name: str, path: str, names: set[str], leaves: set[str]) -> None:
+    if name not in names:
+        raise ScenarioError(path, f"there is no leaf {shown(name)} in the tree")
+    if name not in leaves:
+        raise ScenarioError(path, f"{shown(name)} has children, so it takes no workloads")
+
+
+def _must_exist(asked: Sequence[str] | Mapping[str, int], known: set[str], path: str, what: str) -> None:
+    for name in asked:
+        if name not in known:
+            raise ScenarioError(path, f"there is no {what} {shown(name)}")
+
+
+def _check_after(jobs: Sequence[Job]) -> None:
+    """No workload waits, over others, for itself."""
+    after = {job.id: job.after for job in jobs}
+    index_of = {job.id: index for index, job in enumerate(jobs)}
+    settled: set[str] = set()
+    for job in jobs:
+        chain: dict[str, None] = {}
+        at: str | None = job.id
+        while at in after and at not in settled:
+            if at in chain:
+                raise ScenarioError(f"workloads[{index_of[at]}].after", f"{shown(at)} would come after itself")
+            chain[at] = None
+            at = after[at]
+        settled.update(chain)

@@ -1,0 +1,176 @@
+"""One scenario made into others: with other knobs, other shares, more work, or work that came a little differently."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from fractions import Fraction
+from typing import Any, Protocol
+
+from scheduler.engine import BudgetNode, Policy
+
+from .fields import Fields, ScenarioError, parse_json, shown, text
+from .references import check
+from .scenario import ROOT, Happening, Job, Scenario, read_events, read_jobs, read_policy
+
+JITTER_S = 600
+"""How far `jittered` moves a submission, at most."""
+STRETCH_PERCENT = 10
+"""How much longer or shorter it makes a workload, at most."""
+HIGH, LOW = 2, 0
+"""Levels of the priority baseline: of funded work, and of the rest."""
+
+
+class Chance(Protocol):
+    """The part of `random.Random` that is used; the caller seeds it."""
+
+    def randint(self, a: int, b: int) -> int:
+        """A whole number in [a, b]."""
+
+
+def with_policy(scenario: Scenario, knobs: Mapping[str, object]) -> Scenario:
+    """The same under other knobs, in the words of a file's `policy`; what is not named stays.
+
+    Raises:
+        ScenarioError: names the knob.
+    """
+    names = [knob.name for knob in fields(Policy)]
+    standing = {name: getattr(scenario.policy, name) for name in names}
+    standing["swap_margin"] = Fraction(scenario.policy.swap_margin)
+    policy, scheduler = read_policy(dict(knobs), "policy", standing, scenario.scheduler)
+    changed = replace(scenario, policy=policy, scheduler=scheduler)
+    return with_caps(changed) if scheduler == "priority" else changed
+
+
+def with_caps(scenario: Scenario) -> Scenario:
+    """Made fit for the priority baseline, where the scenario says nothing about it.
+
+    All funded work is high and protected up to its team's cap, the team's entitlement; the rest is low and preemptible.
+    """
+    if scenario.caps_milli or any(job.is_protected for job in scenario.jobs):
+        return scenario
+    total_milli = sum(node.capacity_milli for node in scenario.nodes)
+    caps = {
+        name: int(entitlement * total_milli) // 1_000 * 1_000
+        for name, entitlement in entitlements(scenario.tree).items()
+        if name != ROOT
+    }
+    jobs = [
+        replace(job, is_protected=job.min_runtime_s > 0, level=HIGH if job.min_runtime_s else LOW)
+        for job in scenario.jobs
+    ]
+    return replace(scenario, caps_milli=caps, jobs=jobs)
+
+
+def entitlements(tree: Sequence[BudgetNode]) -> dict[str, Fraction]:
+    """The part of the cluster that each budget node is entitled to; parents come before their children."""
+    found: dict[str, Fraction] = {}
+    for node in tree:
+        part = Fraction(node.shares, node.whole) if node.whole else Fraction(0)
+        found[node.id] = part if node.parent is None else found[node.parent] * part
+    return found
+
+
+def with_shares(scenario: Scenario, shares: Mapping[str, int], from_s: int = 0) -> Scenario:
+    """The same with other shares for these budget nodes from an instant on; their siblings keep theirs.
+
+    Whatever the scenario would have changed about these nodes from then on does not happen.
+
+    Raises:
+        ScenarioError: names a node that is not in the tree, or shares that are no whole number of at least 0.
+    """
+    names = {node.id for node in scenario.tree} - {ROOT}
+    for name, amount in shares.items():
+        if name not in names:
+            raise ScenarioError(f"shares.{name}", "there is no such budget node")
+        if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
+            raise ScenarioError(f"shares.{name}", f"must be a whole number of at least 0, not {shown(amount)}")
+    events: list[Happening] = []
+    for event in scenario.events:
+        if event.kind == "shares" and event.at_s >= from_s:
+            kept = {name: amount for name, amount in event.shares.items() if name not in shares}
+            if kept:
+                events.append(replace(event, shares=kept))
+        else:
+            events.append(event)
+    if from_s > 0:
+        return replace(scenario, events=[*events, Happening(from_s, "shares", shares=dict(shares))])
+    return replace(scenario, events=events, tree=_divided(scenario.tree, shares))
+
+
+def _divided(tree: Sequence[BudgetNode], shares: Mapping[str, int]) -> list[BudgetNode]:
+    """The tree with these shares; each sibling's whole is the new sum."""
+    amounts = {node.id: shares.get(node.id, node.shares) for node in tree}
+    touched = {node.parent for node in tree if node.id in shares}
+    wholes: dict[str | None, int] = dict.fromkeys(touched, 0)
+    for node in tree:
+        if node.parent in touched:
+            wholes[node.parent] += amounts[node.id]
+    return [
+        replace(node, shares=amounts[node.id], whole=wholes[node.parent]) if node.parent in touched else node
+        for node in tree
+    ]
+
+
+def with_more(scenario: Scenario, content: str) -> Scenario:
+    """The same with constructed work laid over it.
+
+    Args:
+        scenario: what there is.
+        content: JSON text with `workloads` and, if need be, `events` as in a scenario file, and a `name`. Leaves and
+            nodes are the scenario's.
+
+    Raises:
+        ScenarioError: names the key path in that text.
+    """
+    file = Fields(parse_json(content), "")
+    name = file.take("name", text, "more work")
+    jobs = file.need("workloads", read_jobs)
+    events: list[Happening] = file.take("events", read_events, [])
+    file.finish()
+    known = {job.id for job in scenario.jobs}
+    for index, job in enumerate(jobs):
+        if job.id in known:
+            raise ScenarioError(f"workloads[{index}].id", f"there is a workload {shown(job.id)} already")
+        if job.before is not None:
+            raise ScenarioError(f"workloads[{index}].before", "work that is added comes at 0 or later")
+    check(replace(scenario, history=(), jobs=jobs, events=events), also=known)
+    return replace(
+        scenario,
+        name=f"{scenario.name} + {name}" if scenario.name else name,
+        jobs=[*scenario.jobs, *jobs],
+        events=[*scenario.events, *events],
+    )
+
+
+def jittered(scenario: Scenario, chance: Chance) -> Scenario:
+    """The same work come a little differently, to see how much of a result is luck.
+
+    Each submission moves by up to 10 min, each workload takes up to a tenth more or less.
+    """
+
+    def moved(job: Job) -> Job:
+        percent = 100 + chance.randint(-STRETCH_PERCENT, STRETCH_PERCENT)
+        submit_s = job.submit_s
+        if submit_s is not None:
+            submit_s = max(0, submit_s + chance.randint(-JITTER_S, JITTER_S))
+        return replace(job, submit_s=submit_s, duration_s=job.duration_s * percent // 100)
+
+    return replace(scenario, jobs=[moved(job) for job in scenario.jobs])
+
+
+def changed(scenario: Scenario, change: Mapping[str, Any], chance: Chance | None) -> Scenario:
+    """A variant of a scenario, as a stored change says it.
+
+    Args:
+        scenario: the base.
+        change: `policy` (knobs, with `scheduler`), `shares` (by budget node) from `from_s` on; all optional.
+        chance: where the work is to come a little differently.
+
+    Raises:
+        ScenarioError: names what is wrong.
+    """
+    found = with_shares(scenario, change["shares"], change.get("from_s", 0)) if change.get("shares") else scenario
+    if change.get("policy"):
+        found = with_policy(found, change["policy"])
+    return found if chance is None else jittered(found, chance)
