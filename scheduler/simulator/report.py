@@ -105,7 +105,7 @@ def _ancestors(outcome: Outcome) -> dict[str, list[str]]:
     return found
 
 
-def _held_milli_s(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
+def held_milli_s(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
     """Charged and uncharged device time of every node, over the whole run."""
     above = _ancestors(outcome)
     charged = dict.fromkeys(above, 0)
@@ -120,7 +120,7 @@ def _held_milli_s(outcome: Outcome) -> tuple[dict[str, int], dict[str, int]]:
 
 def usage_by_node(outcome: Outcome) -> dict[str, dict[str, int | float]]:
     """Charged and uncharged GPU-seconds of every node of the tree; the root is called ""."""
-    charged, uncharged = _held_milli_s(outcome)
+    charged, uncharged = held_milli_s(outcome)
     return {
         name: {"charged_gpu_s": units(charged[name]), "uncharged_gpu_s": units(uncharged[name])} for name in charged
     }
@@ -137,17 +137,17 @@ def metrics(outcome: Outcome) -> dict[str, Any]:
     healthy_milli_s = sum(
         amount_milli * (until_s - from_s) for from_s, until_s, amount_milli in _spans(outcome.healthy_steps, end_s)
     )
-    charged, uncharged = _held_milli_s(outcome)
-    held_milli_s = charged[ROOT] + uncharged[ROOT]
+    charged, uncharged = held_milli_s(outcome)
+    all_held_milli_s = charged[ROOT] + uncharged[ROOT]
     owed = owed_milli_s(outcome)
     top = [node.id for node in outcome.scenario.tree if node.parent == ROOT]
     delivered_milli_s = sum(min(Fraction(charged[name]), owed[name]) for name in top)
     return {
         "end": end_s,
         "availability": _ratio(healthy_milli_s, total_milli_s),
-        "occupancy": _ratio(held_milli_s, healthy_milli_s + outcome.held_unfit_milli_s),
+        "occupancy": _ratio(all_held_milli_s, healthy_milli_s + outcome.held_unfit_milli_s),
         "delivery": _ratio(delivered_milli_s, sum(owed[name] for name in top)),
-        "unallocated_share": _ratio(uncharged[ROOT], held_milli_s),
+        "unallocated_share": _ratio(uncharged[ROOT], all_held_milli_s),
         "preemptions": sum(record.preemptions for record in outcome.jobs),
         "passes": outcome.passes,
         "demand": demand_quantiles(outcome),

@@ -17,6 +17,8 @@ JITTER_S = 600
 """How far `jittered` moves a submission, at most."""
 STRETCH_PERCENT = 10
 """How much longer or shorter it makes a workload, at most."""
+UNASSIGNED = "~unassigned"
+"""Ends the name of the child that stands for what its parent has not given to anybody."""
 HIGH, LOW = 2, 0
 """Levels of the priority baseline: of funded work, and of the rest."""
 
