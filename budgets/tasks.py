@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from budgets.services import people, reallocations, requests
+from budgets.services import people, reallocations, requests, sending
 
 
 @shared_task(ignore_result=True)
@@ -17,3 +17,9 @@ def keep_deadlines() -> int:
     changed += reallocations.apply_due()
     changed += reallocations.settle()
     return changed + requests.escalate()
+
+
+@shared_task(ignore_result=True)
+def send_messages() -> int:
+    """Beat's, each minute, and a wake-up: send what people were told, and the day's digests."""
+    return sending.send_due()

@@ -25,6 +25,8 @@ FEED_S = 15
 """How often the demo's people submit something; nothing happens where the organisation is not the demo's."""
 DEADLINES_S = 30
 """How often deadlines and first days of budgets are looked at: what a disabled person held ends within a minute."""
+SEND_S = 60
+"""How often e-mail and webhooks that are due are sent; what is told wakes the sender by itself too."""
 CHECK_S = 3_600
 """How often it is checked against the stored runs."""
 
@@ -54,6 +56,7 @@ app.conf.beat_schedule = {
         "schedule": DEADLINES_S,
         "options": {"expires": DEADLINES_S},
     },
+    "send-messages": {"task": "budgets.tasks.send_messages", "schedule": SEND_S, "options": {"expires": SEND_S}},
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
 }
 

@@ -5,6 +5,7 @@ They import without any environment at all, for the commands that work on files 
 
 import secrets
 from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -194,6 +195,48 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 # A wake-up that cannot be sent must not hold up the request that caused it: the next tick does the same work.
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
+
+# --- Messages ---------------------------------------------------------------------------------------------------------
+
+
+def mail_server(url: str) -> dict:
+    """Django's settings of the mail server that `url` names; nothing is sent where it names none."""
+    if not url:
+        return {"EMAIL_BACKEND": "django.core.mail.backends.dummy.EmailBackend"}
+    ports = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}
+    try:
+        parts = urlsplit(url)
+        port = parts.port or ports.get(parts.scheme)
+    except ValueError:
+        port = None
+    if port is None or not parts.hostname:
+        raise ImproperlyConfigured(
+            "ALLOTMENT_EMAIL_URL: must be smtp+tls://user:password@host:port, or smtp+ssl:// or smtp:// in its place"
+        )
+    return {**env.email_url_config(url), "EMAIL_PORT": port}
+
+
+_mail = mail_server(secret("ALLOTMENT_EMAIL_URL"))
+HAS_MAIL_SERVER = "EMAIL_HOST" in _mail
+"""Whether messages are sent by e-mail at all; without, they stand on the portal, which says so."""
+EMAIL_BACKEND = _mail["EMAIL_BACKEND"]
+EMAIL_HOST = _mail.get("EMAIL_HOST", "")
+EMAIL_PORT = _mail.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _mail.get("EMAIL_HOST_USER") or ""
+EMAIL_HOST_PASSWORD = _mail.get("EMAIL_HOST_PASSWORD") or ""
+EMAIL_USE_TLS = bool(_mail.get("EMAIL_USE_TLS"))
+EMAIL_USE_SSL = bool(_mail.get("EMAIL_USE_SSL"))
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = env.str("ALLOTMENT_EMAIL_FROM", default=f"Allotment <allotment@{_address.hostname}>")
+DIGEST_HOUR = env.int("ALLOTMENT_DIGEST_HOUR", default=8)
+"""The hour of the organisation's day at which daily digests are made."""
+if not 0 <= DIGEST_HOUR <= 23:
+    raise ImproperlyConfigured(f"ALLOTMENT_DIGEST_HOUR: {DIGEST_HOUR} is not an hour from 0 to 23")
+try:
+    WEBHOOK_NETWORKS = [ip_network(each) for each in env.list("ALLOTMENT_WEBHOOK_NETWORKS", default=[])]
+    """Networks that are not public and that people's webhooks may be in all the same."""
+except ValueError as error:
+    raise ImproperlyConfigured(f"ALLOTMENT_WEBHOOK_NETWORKS: {error}") from None
 
 # --- Signing in -------------------------------------------------------------------------------------------------------
 

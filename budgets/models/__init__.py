@@ -4,6 +4,7 @@ review meetings, and the ledger of it all.
 Rows change only through `budgets.services`; what must always hold is a constraint of the database too.
 """
 
+from budgets.models.balances import BooksCheck
 from budgets.models.imports import ShareImport
 from budgets.models.messages import ALWAYS_SENT, Digest, Kind, Message, MessageChoice, Threshold, Webhook
 from budgets.models.people import Person
@@ -19,6 +20,7 @@ __all__ = [
     "OPEN_STATES",
     "WHOLE_BASIS_POINTS",
     "Attachment",
+    "BooksCheck",
     "BudgetNode",
     "Cluster",
     "Comment",

@@ -26,7 +26,39 @@ ALWAYS_SENT = (Kind.DECISION,)
 """Decisions are never mutable."""
 
 
-class Message(models.Model):
+class Parcel(models.Model):
+    """What goes out to one person by e-mail, and to their webhook if they have one.
+
+    Each way is noted by itself, so that a fault of one repeats nothing on the other; `sent_at` is set when nothing is
+    left to do. A failed try is made again later, `tries` times at most (budgets.services.sending).
+    """
+
+    emailed_at = models.DateTimeField(null=True, blank=True)
+    posted_at = models.DateTimeField(null=True, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    tries = models.PositiveSmallIntegerField(default=0)
+    try_again_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class Digest(Parcel):
+    """A person's digest of a day; unique, so that there is one a day. Which messages are in it, they say."""
+
+    person = models.ForeignKey(Person, models.CASCADE, related_name="digests")
+    day = models.DateField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["person", "day"], name="one_digest_a_day")]
+        indexes = [models.Index(fields=["id"], name="digests_to_send", condition=Q(sent_at=None))]
+
+    def __str__(self) -> str:
+        return f"{self.person} on {self.day}"
+
+
+class Message(Parcel):
     """One thing told to one person. `key` is unique: a retry, or a second beat, tells nobody twice.
 
     `text` is plain; `path` is an address of the portal. It is sent at once, with the next daily digest, or stands on
@@ -48,10 +80,7 @@ class Message(models.Model):
     path = models.CharField(max_length=300, blank=True)
     mode = models.CharField(max_length=6, choices=Mode)
     at = models.DateTimeField(db_default=Now())
-    sent_at = models.DateTimeField(null=True, blank=True)
-    tries = models.PositiveSmallIntegerField(default=0)
-    try_again_at = models.DateTimeField(null=True, blank=True)
-    last_error = models.CharField(max_length=200, blank=True)
+    digest = models.ForeignKey(Digest, models.SET_NULL, null=True, blank=True, related_name="messages")
     read_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -80,22 +109,6 @@ class MessageChoice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.mode}"
-
-
-class Digest(models.Model):
-    """That a person's digest of a day was made; unique, so that there is one a day."""
-
-    person = models.ForeignKey(Person, models.CASCADE, related_name="digests")
-    day = models.DateField()
-    sent_at = models.DateTimeField(null=True, blank=True)
-    tries = models.PositiveSmallIntegerField(default=0)
-    last_error = models.CharField(max_length=200, blank=True)
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["person", "day"], name="one_digest_a_day")]
-
-    def __str__(self) -> str:
-        return f"{self.person} on {self.day}"
 
 
 class Webhook(models.Model):

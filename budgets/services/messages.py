@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
+from django.utils import timezone
 
+from budgets.errors import InputError
 from budgets.models import ALWAYS_SENT, Kind, Message, MessageChoice, Person
 
 log = structlog.get_logger(__name__)
@@ -63,6 +65,29 @@ def modes_of(people: Sequence[int], kind: Kind) -> dict[int, str]:
     if kind in ALWAYS_SENT:
         return {pk: str(Mode.NOW) if mode == Mode.OFF else mode for pk, mode in modes.items()}
     return modes
+
+
+def choose(*, person: Person, modes: Mapping[str, str]) -> None:
+    """How the person wants to be told of each of these kinds from now on.
+
+    Raises:
+        InputError: no such kind or way; decisions can't be turned off.
+    """
+    for kind, mode in modes.items():
+        if kind not in Kind.values:
+            raise InputError("kind", f"there is no kind {kind!r}")
+        if mode not in Mode.values:
+            raise InputError(kind, f"must be one of {', '.join(Mode.values)}")
+        if kind in ALWAYS_SENT and mode == Mode.OFF:
+            raise InputError(kind, "decisions are always told: at once, or in the daily digest")
+    with transaction.atomic():
+        for kind, mode in modes.items():
+            MessageChoice.objects.update_or_create(person=person, kind=kind, defaults={"mode": mode})
+
+
+def mark_read(*, person: Person, up_to: int) -> int:
+    """The person has read their messages up to this one (id). How many were new."""
+    return Message.objects.filter(person=person, read_at=None, pk__lte=up_to).update(read_at=timezone.now())
 
 
 def shortened(subject: str) -> str:
