@@ -10,6 +10,7 @@ Session and transaction locks are PostgreSQL advisory locks of two integers: one
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,10 +22,11 @@ import structlog
 from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
+from django.db.models import BigIntegerField, BooleanField, Count, ExpressionWrapper, Func, Q, QuerySet
 from django.utils import timezone
 
 from budgets.models import Person
-from scheduler.models import Event, MaintenanceWindow, Node, Pass, Run, Workload
+from scheduler.models import MaintenanceWindow, Node, Pass, Run, Workload
 
 log = structlog.get_logger(__name__)
 
@@ -73,6 +75,17 @@ class Entry:
     run_id: int | None = None
     node_id: int | None = None
     data: Mapping[str, Any] = field(default_factory=dict)
+    at: datetime | None = None  # where it is not that of all the others
+
+
+LOG_SQL = """
+INSERT INTO scheduler_event (cluster_id, at, kind, workload_id, run_id, node_id, made_in_id, person_id, data)
+SELECT %(cluster)s, date_trunc('second', at), kind, workload, run, node, %(made_in)s::bigint, %(person)s::bigint, data
+FROM ROWS FROM (jsonb_to_recordset(%(rows)s::jsonb)
+    AS (at timestamptz, kind text, workload bigint, run bigint, node bigint, data jsonb)) WITH ORDINALITY
+ORDER BY ordinality
+"""
+"""One statement for one entry or thousands; ids rise in the order given."""
 
 
 @contextmanager
@@ -133,59 +146,72 @@ def record_all(
         workloads = seen_workloads(line.workload_id for line in lines)
         runs = seen_runs(line.run_id for line in lines)
         nodes = seen_nodes(line.node_id for line in lines)
-        Event.objects.bulk_create(
-            Event(
-                cluster_id=cluster_id,
-                at=when,
-                kind=line.kind,
-                workload_id=line.workload_id,
-                run_id=line.run_id,
-                node_id=line.node_id,
-                made_in=made_in,
-                person_id=None if by is None else by.pk,
-                data=dict(line.data)
+        rows = [
+            {
+                "at": (line.at or when).isoformat(),
+                "kind": line.kind,
+                "workload": line.workload_id,
+                "run": line.run_id,
+                "node": line.node_id,
+                "data": dict(line.data)
                 | ({"workload": workloads[line.workload_id]} if line.workload_id in workloads else {})
                 | ({"run": runs[line.run_id]} if line.run_id in runs else {})
                 | ({"node": nodes[line.node_id]} if line.node_id in nodes else {}),
-            )
+            }
             for line in lines
-        )
+        ]
+        with connection.cursor() as cursor:
+            cursor.execute(
+                LOG_SQL,
+                {
+                    "rows": json.dumps(rows),
+                    "cluster": cluster_id,
+                    "made_in": None if made_in is None else made_in.pk,
+                    "person": None if by is None else by.pk,
+                },
+            )
 
 
 # --- what a pass sees of a row, in JSON: instants are whole seconds of Unix time --------------------------------------
 
 
+class Second(Func):
+    """An instant as whole seconds of Unix time, counted by the database: thousands of rows need no datetimes here."""
+
+    template = "extract(epoch FROM %(expressions)s)::bigint"
+    output_field = BigIntegerField()
+
+
 def second(instant: datetime | None) -> int | None:
-    """An instant as whole seconds of Unix time."""
+    """The same of an instant at hand."""
     return None if instant is None else int(instant.timestamp())
 
 
 def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """By id: state, leaf and priority. Size, contract, submission and pin never change."""
-    rows = Workload.objects.filter(pk__in={pk for pk in ids if pk is not None})
-    columns = ("state", "leaf_id", "priority", "reason_code", "submitted_at")
-    return {row.pk: seen_workload(row) for row in rows.only(*columns)}
+    """By id: state, leaf and priority. Size, contract, submission and pin never change.
 
-
-def seen_workload(row: Workload) -> dict[str, Any]:
-    """As `seen_workloads`; one that waits for another's end is told apart from one that a pass held."""
-    state = AFTER if row.state == Workload.State.HELD and row.reason_code == AFTER else row.state
-    return {"state": state, "leaf": row.leaf_id, "priority": row.priority, "submitted_s": second(row.submitted_at)}
+    One that waits for another's end is told apart from one that a pass held.
+    """
+    rows = Workload.objects.filter(pk__in={pk for pk in ids if pk is not None}).order_by()
+    columns = ("pk", "state", "leaf_id", "priority", "reason_code", Second("submitted_at"))
+    return {
+        pk: {
+            "state": AFTER if state == Workload.State.HELD and reason_code == AFTER else state,
+            "leaf": leaf_id,
+            "priority": priority,
+            "submitted_s": submitted_s,
+        }
+        for pk, state, leaf_id, priority, reason_code, submitted_s in rows.values_list(*columns)
+    }
 
 
 def seen_runs(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
     """By id: state, and the instants that may still change. What it holds, its path and its contract never do."""
-    rows = Run.objects.filter(pk__in={pk for pk in ids if pk is not None})
-    return {row.pk: seen_run(row) for row in rows.only("state", "leaf_id", "running_at", "leave_by", "ended_at")}
-
-
-def seen_run(row: Run) -> dict[str, Any]:
-    """As `seen_runs`."""
+    rows = Run.objects.filter(pk__in={pk for pk in ids if pk is not None}).order_by()
+    columns = ("pk", "state", Second("running_at"), Second("leave_by"), Second("ended_at"))
     return {
-        "state": row.state,
-        "running_s": second(row.running_at),
-        "leave_by_s": second(row.leave_by),
-        "ended_s": second(row.ended_at),
+        pk: {"state": state, "running_s": running_s, "leave_by_s": leave_by_s, "ended_s": ended_s}
+        for pk, state, running_s, leave_by_s, ended_s in rows.values_list(*columns)
     }
 
 
@@ -194,27 +220,45 @@ def seen_nodes(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
     wanted = {pk for pk in ids if pk is not None}
     if not wanted:
         return {}
+    return {pk: values for pk, _name, values in nodes_as_seen(Node.objects.filter(pk__in=wanted))}
+
+
+def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]]:
+    """(id, name, values) of these nodes, by name; the values are those of `seen_nodes`. Two queries."""
     windows: dict[int, list[list[int]]] = {}
-    rows = MaintenanceWindow.objects.filter(node__in=wanted, cancelled_at=None).order_by("starts_at", "pk")
-    for node_id, starts_at, ends_at in rows.values_list("node_id", "starts_at", "ends_at"):
-        windows.setdefault(node_id, []).append([int(starts_at.timestamp()), int(ends_at.timestamp())])
-    return {
-        row.pk: seen_node(row, windows.get(row.pk, []), row.devices.count())
-        for row in Node.objects.filter(pk__in=wanted).select_related("rack")
-    }
-
-
-def seen_node(row: Node, windows: list[list[int]], devices: int) -> dict[str, Any]:
-    """As `seen_nodes`."""
-    return {
-        "health": row.health,
-        "healthy_since_s": second(row.healthy_since),
-        "drains": row.drain_asked_at is not None,
-        "retired": row.retired_at is not None,
-        "rack": "" if row.rack is None else row.rack.name,
-        "devices": devices,
-        "windows": windows,
-    }
+    planned = MaintenanceWindow.objects.filter(node__in=nodes.order_by().values("pk"), cancelled_at=None)
+    for node_id, starts_s, ends_s in planned.order_by("starts_at", "pk").values_list(
+        "node_id", Second("starts_at"), Second("ends_at")
+    ):
+        windows.setdefault(node_id, []).append([starts_s, ends_s])
+    columns = (
+        "pk",
+        "name",
+        "health",
+        Second("healthy_since"),
+        ExpressionWrapper(Q(drain_asked_at__isnull=False), BooleanField()),
+        ExpressionWrapper(Q(retired_at__isnull=False), BooleanField()),
+        "rack__name",
+        Count("devices"),
+    )
+    return [
+        (
+            pk,
+            name,
+            {
+                "health": health,
+                "healthy_since_s": healthy_since_s,
+                "drains": drains,
+                "retired": is_retired,
+                "rack": rack or "",
+                "devices": devices,
+                "windows": windows.get(pk, []),
+            },
+        )
+        for pk, name, health, healthy_since_s, drains, is_retired, rack, devices in nodes.order_by("name").values_list(
+            *columns
+        )
+    ]
 
 
 # --- wake-ups ---------------------------------------------------------------------------------------------------------

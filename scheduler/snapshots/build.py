@@ -58,7 +58,7 @@ class SeenRun(NamedTuple):
 
 
 class SeenNode(NamedTuple):
-    """A node with the values of `services.events.seen_node`."""
+    """A node with the values of `services.events.seen_nodes`."""
 
     pk: int
     name: str

@@ -12,11 +12,11 @@ from django.db.models import Q
 
 from scheduler.models import Claim, Event, Node, Pass, Reservation, Run, Workload
 from scheduler.services import events, policies
-from scheduler.services.events import Kind
+from scheduler.services.events import Kind, Second
 from scheduler.services.usage_sql import CREDITED
 
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
-from .present import RUN, holdings_of, run_of
+from .present import RUN, holdings_of
 
 LATEST_REPORT = timedelta(days=2)
 """An end may be reported late, and be dated before a pass that still saw the run: by this much at most."""
@@ -118,7 +118,7 @@ def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequen
     rows = list(
         Run.objects.filter(_open_then(past, start))
         .order_by("pk")
-        .values_list(*RUN, "size_milli", "ended_at", "end_reason")
+        .values_list(*RUN, "size_milli", Second("ended_at"), "end_reason")
     )
     last = _last(past, "run_id", "run", [row[0] for row in rows])
     known = _with_events(past, [row[0] for row in rows])
@@ -126,13 +126,12 @@ def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequen
     now_s, start_s = int(past.at.timestamp()), int(start.timestamp())
     runs: list[SeenRun] = []
     use: dict[tuple[tuple[int, ...], bool], int] = {}
-    for *columns, size_milli, ended_at, end_reason in rows:
-        run = run_of(columns)
+    for *columns, size_milli, ended_s, end_reason in rows:
+        run = SeenRun(*columns)
         values = last.get(run.pk)
         if values is None:
-            if run.pk in known or any(first <= run.pk <= final for first, final in later) or ended_at is None:
+            if run.pk in known or any(first <= run.pk <= final for first, final in later) or ended_s is None:
                 continue
-            ended_s = int(ended_at.timestamp())
         elif values["ended_s"] is None:
             runs.append(run._replace(running_s=values["running_s"], leave_by_s=values["leave_by_s"]))
             continue

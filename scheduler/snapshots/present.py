@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import BooleanField, ExpressionWrapper, Max, Q
 from django.utils import timezone
 
 from budgets import queries
@@ -18,9 +18,7 @@ from budgets.models import WHOLE_BASIS_POINTS, Cluster
 from scheduler.models import (
     WHOLE_DEVICE_MILLI,
     Claim,
-    Device,
     Event,
-    MaintenanceWindow,
     Node,
     Pass,
     Reservation,
@@ -29,6 +27,7 @@ from scheduler.models import (
     Workload,
 )
 from scheduler.services import events, policies
+from scheduler.services.events import Second
 from scheduler.services.usage_sql import CREDITED
 
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
@@ -102,53 +101,39 @@ def _read(seen: Seen, instant: datetime) -> None:
     seen.workloads = waiting_workloads(cluster)
     open_leaves = {row.leaf_id for row in seen.workloads}
     seen.tree_nodes = tree_nodes(cluster, instant, also=open_leaves)
-    seen.runs = [run_of(row) for row in Run.objects.filter(cluster=cluster).exclude(state="ended").values_list(*RUN)]
+    going = Run.objects.filter(cluster=cluster).exclude(state="ended").order_by("pk")
+    seen.runs = [SeenRun(*row) for row in going.values_list(*RUN)]
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     seen.nodes = present_nodes(cluster)
     seen.use = ended_use(cluster, instant, seen.policy.lookback_s)
+    made_s = Second("made_at")
+    claims = Claim.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
     seen.claims = [
-        SeenPlan(row.pk, row.workload_id, row.holdings, row.waits_for, *_seconds(row.made_at, row.made_at))
-        for row in Claim.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
+        SeenPlan(*row) for row in claims.values_list("pk", "workload_id", "holdings", "waits_for", made_s, made_s)
     ]
+    promises = Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
     seen.reservations = [
-        SeenPlan(row.pk, row.workload_id, row.holdings, row.counts_on, *_seconds(row.starts_at, row.made_at))
-        for row in Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
+        SeenPlan(*row)
+        for row in promises.values_list("pk", "workload_id", "holdings", "counts_on", Second("starts_at"), made_s)
     ]
 
 
-def _seconds(*instants: datetime) -> Iterator[int]:
-    return (int(each.timestamp()) for each in instants)
-
-
-def waiting_workloads(cluster: Cluster) -> list[SeenWorkload]:
-    """Queued, and held by a pass; not those that wait for another's end."""
-    rows = (
-        Workload.objects.filter(cluster=cluster, state__in=("queued", "held"))
-        .exclude(state="held", reason_code=events.AFTER)
-        .order_by("submitted_at", "code")
-        .values_list(
-            "pk",
-            "code",
-            "leaf_id",
-            "size_milli",
-            "min_runtime_s",
-            "submitted_at",
-            "priority",
-            "node__name",
-            "state",
-            "reason_code",
-            "reason_text",
-            "place",
-            "earliest_start_at",
-        )
-    )
-    return [
-        SeenWorkload(
-            *row[:5], int(row[5].timestamp()), row[6], row[7], row[8] == "held", *row[9:12], events.second(row[12])
-        )
-        for row in rows.iterator(chunk_size=5_000)
-    ]
-
+WAITING = (
+    "pk",
+    "code",
+    "leaf_id",
+    "size_milli",
+    "min_runtime_s",
+    Second("submitted_at"),
+    "priority",
+    "node__name",
+    ExpressionWrapper(Q(state="held"), BooleanField()),
+    "reason_code",
+    "reason_text",
+    "place",
+    Second("earliest_start_at"),
+)
+"""The columns of `SeenWorkload`."""
 
 RUN = (
     "pk",
@@ -158,31 +143,20 @@ RUN = (
     "path",
     "funded",
     "min_runtime_s",
-    "started_at",
-    "running_at",
-    "leave_by",
+    Second("started_at"),
+    Second("running_at"),
+    Second("leave_by"),
     "workload__priority",
-    "workload__submitted_at",
+    Second("workload__submitted_at"),
 )
+"""The columns of `SeenRun`."""
 
 
-def run_of(row: Sequence[Any]) -> SeenRun:
-    """A row of RUN's columns."""
-    pk, workload_id, code, number, path, funded, min_runtime_s, started_at, running_at, leave_by, priority, at = row
-    return SeenRun(
-        pk,
-        workload_id,
-        code,
-        number,
-        path,
-        funded,
-        min_runtime_s,
-        int(started_at.timestamp()),
-        events.second(running_at),
-        events.second(leave_by),
-        priority,
-        int(at.timestamp()),
-    )
+def waiting_workloads(cluster: Cluster) -> list[SeenWorkload]:
+    """Queued, and held by a pass; not those that wait for another's end."""
+    rows = Workload.objects.filter(cluster=cluster, state__in=("queued", "held"))
+    others = rows.exclude(state="held", reason_code=events.AFTER)
+    return [SeenWorkload(*row) for row in others.order_by("submitted_at", "code").values_list(*WAITING)]
 
 
 HOLDINGS_SQL = """
@@ -207,21 +181,7 @@ def holdings_of(run_ids: Sequence[int]) -> tuple[dict[int, dict[str, int]], dict
 
 def present_nodes(cluster: Cluster) -> list[SeenNode]:
     """Every node of the cluster, by name."""
-    windows: dict[int, list[list[int]]] = {}
-    for node_id, starts_at, ends_at in (
-        MaintenanceWindow.objects.filter(node__cluster=cluster, cancelled_at=None)
-        .order_by("starts_at", "pk")
-        .values_list("node_id", "starts_at", "ends_at")
-    ):
-        windows.setdefault(node_id, []).append([int(starts_at.timestamp()), int(ends_at.timestamp())])
-    devices: dict[int, int] = {}
-    for node_id in Device.objects.filter(node__cluster=cluster).values_list("node_id", flat=True):
-        devices[node_id] = devices.get(node_id, 0) + 1
-    rows = Node.objects.filter(cluster=cluster).select_related("rack").order_by("name")
-    return [
-        SeenNode(row.pk, row.name, events.seen_node(row, windows.get(row.pk, []), devices.get(row.pk, 0)))
-        for row in rows
-    ]
+    return [SeenNode(*row) for row in events.nodes_as_seen(Node.objects.filter(cluster=cluster))]
 
 
 def ended_use(cluster: Cluster, instant: datetime, lookback_s: int) -> list[tuple[Sequence[int], bool, int]]:
