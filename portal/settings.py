@@ -208,8 +208,8 @@ def mail_server(url: str) -> dict:
         parts = urlsplit(url)
         port = parts.port or ports.get(parts.scheme)
     except ValueError:
-        port = None
-    if port is None or not parts.hostname:
+        parts, port = urlsplit(""), None
+    if port is None or parts.scheme not in ports or not parts.hostname:
         raise ImproperlyConfigured(
             "ALLOTMENT_EMAIL_URL: must be smtp+tls://user:password@host:port, or smtp+ssl:// or smtp:// in its place"
         )

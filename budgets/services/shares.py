@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, timedelta
 
 from django.db import transaction
@@ -50,26 +50,52 @@ def set_shares(
             over 10,000 on some day (which is named). ConflictError: the parent was changed since `version`.
         NotAllowed: it isn't theirs to decide.
     """
+    return set_spells(
+        parent=parent,
+        cluster=cluster,
+        spells={child: [Spell(valid_from, valid_until, basis_points)] for child, basis_points in shares.items()},
+        by=by,
+        reason=reason,
+        version=version,
+        recorded=recorded,
+        about=about,
+    )
+
+
+def set_spells(
+    *,
+    parent: BudgetNode,
+    cluster: Cluster,
+    spells: Mapping[BudgetNode, Sequence[Spell]],
+    by: Person | None,
+    reason: str = "",
+    version: int | None = None,
+    recorded: ledger.Recorded | None = None,
+    about: ledger.About = ledger.NOTHING_ELSE,
+) -> list[Share]:
+    """As `set_shares`, of which this is the general form: each child its own days, all of them changed at once, so that
+    only what comes out in the end has to sum to the whole. A child's spells are laid over each other in their order.
+    """
     with transaction.atomic():
         row = checks.locked(parent, version)
         checks.allowed(about.acting_for or by, "share.change", row)
-        _check_dates(valid_from, valid_until, by)
         children = {child.pk: child for child in row.children.all()}
-        _check_shares(row, children, shares)
+        _check_spells(row, children, spells, by)
         why = checks.reason(reason, by)
         before = _timelines(row, cluster)
         after = dict(before)
-        for child, basis_points in shares.items():
-            after[child.pk] = overlay(before.get(child.pk, []), Spell(valid_from, valid_until, basis_points))
+        for child, laid in spells.items():
+            after[child.pk] = _laid_over(before.get(child.pk, []), laid)
         changed = [children[pk] for pk in sorted(after) if after[pk] != before.get(pk, [])]
         for person in (by, about.acting_for):
             if person is not None:
                 _check_own(person, changed, before, after)
         _check_sums(row, after)
-        _end_elsewhere(row, changed, cluster, Spell(valid_from, valid_until, 0))
+        days = {child.pk: [Spell(each.start, each.end, 0) for each in laid] for child, laid in spells.items()}
+        _end_elsewhere(row, changed, cluster, days, by, why)
         _store(row, cluster, {child.pk: after[child.pk] for child in changed})
         for child in changed:
-            _entry(child, cluster, by, before.get(child.pk, []), after[child.pk], why, recorded, about)
+            _entry(row, child, cluster, by, before.get(child.pk, []), after[child.pk], why, recorded, about)
         if changed:
             BudgetNode.objects.filter(pk=row.pk).update(version=F("version") + 1)
             checks.announce([cluster.pk])
@@ -87,27 +113,39 @@ def end_shares(*, node: BudgetNode, by: Person | None, reason: str) -> None:
         before = _timelines(parent, cluster)[node.pk]
         after = overlay(before, Spell(tomorrow, None, 0))
         _store(parent, cluster, {node.pk: after})
-        _entry(node, cluster, by, before, after, checks.reason(reason, by))
+        _entry(parent, node, cluster, by, before, after, checks.reason(reason, by))
 
 
-def _check_dates(valid_from: date, valid_until: date | None, by: Person | None) -> None:
-    if valid_until is not None and valid_until <= valid_from:
+def _check_dates(spell: Spell, by: Person | None) -> None:
+    if spell.end is not None and spell.end <= spell.start:
         raise InputError("valid_until", "must be later than the first day")
-    if by is not None and valid_from < queries.today():
+    if by is not None and spell.start < queries.today():
         raise InputError("valid_from", "can't be a day that is over")
 
 
-def _check_shares(parent: BudgetNode, children: Mapping[int, BudgetNode], shares: Mapping[BudgetNode, int]) -> None:
-    if not shares:
+def _check_spells(
+    parent: BudgetNode,
+    children: Mapping[int, BudgetNode],
+    spells: Mapping[BudgetNode, Sequence[Spell]],
+    by: Person | None,
+) -> None:
+    if not spells:
         raise InputError("shares", "names no child")
-    for child, basis_points in shares.items():
+    for child, spell in ((child, spell) for child, laid in spells.items() for spell in laid):
         field = f"shares[{child.code}]"
+        _check_dates(spell, by)
         if child.pk not in children:
             raise InputError(field, f"{child.code} is no child of {parent.code}")
-        if type(basis_points) is not int or not 0 <= basis_points <= WHOLE_BASIS_POINTS:
+        if type(spell.basis_points) is not int or not 0 <= spell.basis_points <= WHOLE_BASIS_POINTS:
             raise InputError(field, f"must be a whole number of basis points from 0 to {WHOLE_BASIS_POINTS:,}")
-        if children[child.pk].is_closed and basis_points:
+        if children[child.pk].is_closed and spell.basis_points:
             raise InputError(field, f"{child.code} is closed")
+
+
+def _laid_over(spells: list[Spell], laid: Iterable[Spell]) -> list[Spell]:
+    for each in laid:
+        spells = overlay(spells, each)
+    return spells
 
 
 def _check_own(by: Person, changed: Iterable[BudgetNode], before: Timelines, after: Timelines) -> None:
@@ -139,11 +177,23 @@ def _timelines(parent: BudgetNode, cluster: Cluster) -> Timelines:
     return found
 
 
-def _end_elsewhere(parent: BudgetNode, children: Iterable[BudgetNode], cluster: Cluster, spell: Spell) -> None:
+def _end_elsewhere(
+    parent: BudgetNode,
+    children: Iterable[BudgetNode],
+    cluster: Cluster,
+    days: Mapping[int, Sequence[Spell]],
+    by: Person | None,
+    reason: str,
+) -> None:
     """A child that was moved here today has its old parent's share until the day ends; a new one replaces it."""
-    others = Share.objects.filter(node__in=children, cluster=cluster).exclude(parent=parent).select_related("parent")
+    by_id = {child.pk: child for child in children}
+    others = Share.objects.filter(node__in=by_id, cluster=cluster).exclude(parent=parent).select_related("parent")
     for old, child_id in {(share.parent, share.node_id) for share in others}:
-        _store(old, cluster, {child_id: overlay(_timelines(old, cluster)[child_id], spell)})
+        before = _timelines(old, cluster)[child_id]
+        after = _laid_over(before, days[child_id])
+        if after != before:
+            _store(old, cluster, {child_id: after})
+            _entry(old, by_id[child_id], cluster, by, before, after, reason)
 
 
 def _store(parent: BudgetNode, cluster: Cluster, timelines: Timelines) -> None:
@@ -171,6 +221,7 @@ def _store(parent: BudgetNode, cluster: Cluster, timelines: Timelines) -> None:
 
 
 def _entry(
+    parent: BudgetNode,
     child: BudgetNode,
     cluster: Cluster,
     by: Person | None,
@@ -185,8 +236,8 @@ def _entry(
         node=child,
         cluster=cluster,
         by=by,
-        before={"shares": _plain(before)},
-        after={"shares": _plain(after)},
+        before={"parent": parent.pk, "shares": _plain(before)},
+        after={"parent": parent.pk, "shares": _plain(after)},
         reason=reason,
         recorded=recorded if by is None else None,
         about=about,

@@ -108,12 +108,13 @@ def test_an_entry_says_before_and_after(lab: Lab) -> None:
         "less",
     )
     today = queries.today().isoformat()
-    assert entry.before == {"shares": [{"basis_points": 5000, "from": "2026-01-01", "until": None}]}
+    assert entry.before == {"parent": lab.a.pk, "shares": [{"basis_points": 5000, "from": "2026-01-01", "until": None}]}
     assert entry.after == {
+        "parent": lab.a.pk,
         "shares": [
             {"basis_points": 5000, "from": "2026-01-01", "until": today},
             {"basis_points": 4000, "from": today, "until": None},
-        ]
+        ],
     }
 
 
