@@ -305,6 +305,7 @@ def _run(run: RunRecord, end_s: int) -> PastRun:
         started_at=_at(run.start_s),
         running_at=None if run.running_s is None else _at(run.running_s),
         contract_ends_at=None if run.contract_end_s is None else _at(run.contract_end_s),
+        stop_asked_at=None if run.told_s is None else _at(run.told_s),
         ended_at=None if ended_s is None else _at(ended_s),
         end_reason=run.end_reason or "",
         preempted_by=run.preempted_by,

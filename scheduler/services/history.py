@@ -39,7 +39,8 @@ class PastNode:
 class PastRun:
     """One holding of devices. `holdings` (thousandths by node's name) may be empty where nobody kept them.
 
-    One that has not ended has `ended_at` None, and `running_at` if every rank runs.
+    One that has not ended has `ended_at` None, and `running_at` if every rank runs. `stop_asked_at` is for one that was
+    told to stop, and has ended.
     """
 
     started_at: datetime
@@ -48,6 +49,7 @@ class PastRun:
     is_funded: bool
     running_at: datetime | None = None
     contract_ends_at: datetime | None = None
+    stop_asked_at: datetime | None = None
     end_reason: str = ""
     preempted_by: str | None = None
     holdings: Mapping[str, int] = field(default_factory=dict)
@@ -260,6 +262,7 @@ def _store_runs(cluster: Cluster, given: Sequence[PastWorkload], rows: Sequence[
                 started_at=run.started_at,
                 running_at=run.running_at,
                 contract_ends_at=run.contract_ends_at,
+                stop_asked_at=run.stop_asked_at if run.ended_at is not None else None,
                 ended_at=run.ended_at,
                 end_reason=run.end_reason,
                 preempted_by=by_code.get(run.preempted_by) if run.preempted_by else None,

@@ -20,7 +20,7 @@ def figures(outcome: Outcome) -> dict[str, Any]:
 
     Returns:
         availability, occupancy, delivery, unallocated_share: ratios, None where nothing was there to divide by.
-        preemptions, started, finished: counts of the scenario's time; `submitted` of all that were let in.
+        preemptions, started, ended: counts of the scenario's time; `submitted` of all that were let in.
         end_s: the length of that time.
         waits: by class, {count, median_s, p90_s} of those that first started in it.
         nodes: by budget node ("" is the root), {charged_milli_s, uncharged_milli_s, owed_milli_s, delivery}.
@@ -34,7 +34,7 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         **{name: told[name] for name in ("availability", "occupancy", "delivery", "unallocated_share", "preemptions")},
         "submitted": sum(record.state != "refused" for record in records),
         "started": sum(_starts_in_time(record) for record in records),
-        "finished": sum(record.state == "finished" for record in records),
+        "ended": sum(record.end_s is not None and record.state != "refused" for record in records),
         "waits": _waits(outcome),
         "nodes": {
             name: {

@@ -105,7 +105,7 @@ def pack(outcome: Outcome) -> bytes:
         ],
         "reasons": list(reasons),
         "runs": runs,
-        "unfit": [[nodes[spell.node], *spell[1:]] for spell in _unfit(outcome)],
+        "unfit": [[nodes[spell.node], *spell[1:]] for spell in unfit_spells(outcome)],
     }
     return zlib.compress(json.dumps(stored, separators=(",", ":")).encode())
 
@@ -165,7 +165,7 @@ def _run_of(columns: Sequence[Any], names: Sequence[str], reasons: Sequence[str]
     )
 
 
-def _unfit(outcome: Outcome) -> list[UnfitSpell]:
+def unfit_spells(outcome: Outcome) -> list[UnfitSpell]:
     """When each node was not to be used, as the scenario says; nodes that a stuck run spoilt are not in it."""
     spells: list[UnfitSpell] = []
     since: dict[str, tuple[int, str]] = {}
