@@ -34,3 +34,26 @@ def evenly(whole: int, count: int) -> list[int]:
         ValueError: a negative whole, or a count below 1.
     """
     return in_proportion(whole, [1] * count)
+
+
+def taken(amount: int, weights: Sequence[int], most: Sequence[int]) -> list[int]:
+    """What each of several gives so that `amount` comes together: in proportion to their weights, none more than its
+    `most`; what one can't give is asked of the others.
+
+    Raises:
+        ValueError: a negative number, lists of unlike length, or `amount` is more than all together can give (of
+            those with a weight above 0).
+    """
+    if len(weights) != len(most) or amount < 0 or any(each < 0 for each in (*weights, *most)):
+        raise ValueError("amounts and weights are whole numbers from 0, one of each for each giver")
+    if amount > sum(most[index] for index, weight in enumerate(weights) if weight):
+        raise ValueError("more than all together can give")
+    given = [0] * len(weights)
+    left = amount
+    while left:
+        able = [index for index, weight in enumerate(weights) if weight and given[index] < most[index]]
+        for index, part in zip(able, in_proportion(left, [weights[index] for index in able]), strict=True):
+            part = min(part, most[index] - given[index])
+            given[index] += part
+            left -= part
+    return given

@@ -4,7 +4,22 @@ from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
-from portal.views import home, node, nodes, queue, shares, signing, submit, tree, workload, workloads
+from portal.views import (
+    home,
+    node,
+    nodes,
+    people,
+    queue,
+    reallocate,
+    reallocation,
+    request,
+    requests,
+    signing,
+    submit,
+    tree,
+    workload,
+    workloads,
+)
 
 urlpatterns = [
     path("", home.Home.as_view(), name="home"),
@@ -14,7 +29,23 @@ urlpatterns = [
     path("tree/", tree.Tree.as_view(), name="tree"),
     path("tree/<slug:cluster>/", tree.Tree.as_view(), name="tree"),
     path("budget/<str:code>/", node.NodeBudget.as_view(), name="node"),
-    path("budget/<str:code>/shares/", shares.Shares.as_view(), name="shares"),
+    path("budget/<str:code>/reallocate/", reallocate.Reallocate.as_view(), name="reallocate"),
+    path("budget/<str:code>/people/", people.NodePeople.as_view(), name="node_people"),
+    path("reallocations/<int:number>/", reallocation.ReallocationPage.as_view(), name="reallocation"),
+    path("reallocations/<int:number>/<slug:verb>/", reallocation.ReallocationPage.as_view(), name="decide"),
+    path("desk/", requests.OnDesk.as_view(), name="desk"),
+    path("requests/", requests.Requests.as_view(), name="requests"),
+    path("requests/new/", requests.WriteRequest.as_view(), name="new_request"),
+    path("requests/<int:number>/", request.RequestPage.as_view(), name="request"),
+    path("requests/<int:number>/edit/", requests.WriteRequest.as_view(), name="edit_request"),
+    path("requests/<int:number>/files/<int:attachment>/", request.Download.as_view(), name="attachment"),
+    path("requests/<int:number>/<slug:verb>/", request.RequestPage.as_view(), name="answer"),
+    path("people/", people.People.as_view(), name="people"),
+    path("people/<int:number>/", people.PersonPage.as_view(), name="person"),
+    path("people/<int:number>/<slug:verb>/", people.PersonPage.as_view(), name="change_person"),
+    path("delegations/", people.Delegations.as_view(), name="delegations"),
+    path("delegations/<int:number>/end/", people.Delegations.as_view(), name="end_delegation"),
+    path("house/", people.House.as_view(), name="house"),
     path("queue/", queue.Queue.as_view(), name="queue"),
     path("queue/<slug:cluster>/", queue.Queue.as_view(), name="queue"),
     path("nodes/", nodes.Nodes.as_view(), name="nodes"),

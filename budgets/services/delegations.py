@@ -50,7 +50,7 @@ def give(
             to=[delegate],
             kind=Kind.TO_DECIDE,
             subject=f"From {valid_from} until {valid_until} you decide for {giver} at {row.code}",
-            path="/decisions/desk/",
+            path="/desk/",
             key=f"delegation:{new.pk}",
         )
         return new

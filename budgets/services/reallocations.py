@@ -18,6 +18,7 @@ from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import (
     BudgetNode,
     Cluster,
+    FollowUp,
     House,
     Kind,
     Person,
@@ -53,13 +54,17 @@ def apply_directly(
     request: Request | None = None,
     review: Review | None = None,
     evidence: ledger.State | None = None,
+    draft: Reallocation | None = None,
+    look_again_on: date | None = None,
 ) -> Reallocation:
-    """Decide these shares now, from `starts_on` on. With `request` it is the answer to it, which approves it.
+    """Decide these shares now, from `starts_on` on. With `request` it is the answer to it, which approves it; with
+    `draft`, an own one, that is what becomes of it.
 
     Args:
         version: the parent's, as it was read: somebody else's change since then is a conflict.
         acting_for: who is away, whose delegate `by` is.
         evidence: figures that were looked at, kept with the ledger's entries.
+        look_again_on: when it is to be asked whether it worked; none is the organisation's usual time.
 
     Raises:
         InputError: nothing changes, shares that are none or sum to too much on some day, or the request's node isn't
@@ -69,6 +74,10 @@ def apply_directly(
     with transaction.atomic():
         row = checks.locked(parent, version)
         lines = _lines(row, cluster, shares, starts_on)
+        if draft is not None:
+            _discard(draft, by)
+        if look_again_on is not None and look_again_on <= starts_on:
+            raise InputError("look_again_on", "must be later than the first day")
         new = Reallocation(
             parent=row, cluster=cluster, author=by, author_for=acting_for, starts_on=starts_on, ends_on=ends_on,
             base=_base(row, cluster, starts_on), base_version=row.version, desk=row, request=request, review=review,
@@ -76,7 +85,7 @@ def apply_directly(
         )  # fmt: skip
         new.save()
         _keep_lines(new, lines)
-        _approve(new, by, acting_for, new.reason, request)
+        _approve(new, by, acting_for, new.reason, request, look_again_on)
         return new
 
 
@@ -278,7 +287,12 @@ def plain(row: Reallocation) -> ledger.State:
 
 
 def _approve(
-    row: Reallocation, by: Person | None, acting_for: Person | None, why: str, request: Request | None
+    row: Reallocation,
+    by: Person | None,
+    acting_for: Person | None,
+    why: str,
+    request: Request | None,
+    look_again_on: date | None = None,
 ) -> None:
     """Store the shares of a new or proposed reallocation, and that it is decided."""
     lines = list(row.lines.select_related("node"))
@@ -313,6 +327,8 @@ def _approve(
     if asked is not None:
         assert by is not None
         requests.approved(asked, by, acting_for, why, about, given)
+    weeks = requests.house().look_again_weeks
+    FollowUp.objects.create(reallocation=row, due_on=look_again_on or row.starts_on + timedelta(weeks=weeks))
     _tell_concerned(row, lines)
     if row.starts_on <= queries.today():
         _apply(row)
@@ -400,6 +416,13 @@ def _keep_lines(row: Reallocation, lines: list[tuple[BudgetNode, int, int]]) -> 
     ReallocationLine.objects.bulk_create(
         ReallocationLine(reallocation=row, node=child, before=before, after=after) for child, before, after in lines
     )
+
+
+def _discard(draft: Reallocation, by: Person) -> None:
+    """A draft that became a decision is gone; nobody but its author ever saw it."""
+    row = locked(draft, None, State.DRAFT)
+    _only_author(row, by)
+    row.delete()
 
 
 def _refuse_stale(row: Reallocation, parent: BudgetNode) -> None:

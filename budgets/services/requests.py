@@ -48,13 +48,8 @@ def draft(
         InputError: a root, a closed node, a bad amount, dates or texts. NotAllowed: they have no part in the node.
     """
     with transaction.atomic():
-        row = BudgetNode.objects.select_related("parent").get(pk=node.pk)
-        if row.parent is None:
-            raise InputError("node", "the organisation has all there is")
-        if row.is_closed:
-            raise InputError("node", f"{row.code} is closed")
-        checks.allowed(by, "request.make", row)
-        new = Request(node=row, parent=row.parent, desk=row.parent, cluster=cluster, author=by)
+        new = Request(author=by)
+        _place(new, node, cluster, by)
         _fill(new, more_basis_points, starts_on, ends_on, why, otherwise, useless_on)
         new.save()
         return new
@@ -63,6 +58,8 @@ def draft(
 def edit(
     *,
     request: Request,
+    node: BudgetNode,
+    cluster: Cluster,
     more_basis_points: int,
     starts_on: date,
     why: str,
@@ -80,6 +77,11 @@ def edit(
     with transaction.atomic():
         row = locked(request, version, among=(State.DRAFT, State.RETURNED))
         _only_author(row, by)
+        if row.state == State.RETURNED and (node.pk != row.node_id or cluster.pk != row.cluster_id):
+            raise InputError(
+                "node", f"{row} is about {row.node.code} on {row.cluster}: ask for another in a new request"
+            )
+        _place(row, node, cluster, by)
         _fill(row, more_basis_points, starts_on, ends_on, why, otherwise, useless_on)
         return _save(row)
 
@@ -391,6 +393,16 @@ def _managers(desk: BudgetNode) -> list[Person]:
 def _only_author(row: Request, by: Person) -> None:
     if row.author_id != by.pk:
         raise NotAllowed("request.change", "only its author may do that")
+
+
+def _place(row: Request, node: BudgetNode, cluster: Cluster, by: Person) -> None:
+    asking = BudgetNode.objects.select_related("parent").get(pk=node.pk)
+    if asking.parent is None:
+        raise InputError("node", "the organisation has all there is")
+    if asking.is_closed:
+        raise InputError("node", f"{asking.code} is closed")
+    checks.allowed(by, "request.make", asking)
+    row.node, row.parent, row.desk, row.cluster = asking, asking.parent, asking.parent, cluster
 
 
 def _fill(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any
@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 from budgets import authority, queries
 from budgets.models import BudgetNode, Cluster, Person, Role, RoleGrant
 from portal import formats
+from portal.sheet import Number
 from scheduler.models import Workload
 
 register = template.Library()
@@ -193,6 +194,13 @@ def chip(node: BudgetNode) -> SafeString:
 
 
 @register.simple_tag
+def number(value: Number, *, oob: bool = False) -> SafeString:
+    """A computed cell of the reallocation editor; `oob` marks it as replacing the one that stands on the page."""
+    mark = format_html(' hx-swap-oob="true"') if oob else ""
+    return format_html('<span id="{}" class="{}"{}>{}</span>', value.id, value.css, mark, value.text)
+
+
+@register.simple_tag
 def bar(fraction: Fraction | None) -> SafeString:
     """A bar in a cell with its number beside it: 1 is the tick; a dash where the fraction does not apply."""
     if fraction is None:
@@ -258,6 +266,37 @@ def state_tag(state: str, extra: str = "") -> SafeString:
     """A workload's state: a word with a shape."""
     kind, word = STATE_TAGS[state]
     return format_html('<span class="tag {}">{}{}</span>', kind, word, f" {extra}" if extra else "")
+
+
+REQUEST_TAGS = {
+    "draft": ("plain", "Draft"),
+    "submitted": ("wait", "Waits for an answer"),
+    "returned": ("wait", "Returned to its author"),
+    "approved": ("info", "Approved"),
+    "applied": ("run", "In force"),
+    "denied": ("stop", "Denied"),
+    "withdrawn": ("plain", "Withdrawn"),
+}
+"""Class and word of the state of a request or a reallocation."""
+
+
+@register.simple_tag
+def request_tag(state: str) -> SafeString:
+    """The state of a request or a reallocation: a word with a shape."""
+    kind, word = REQUEST_TAGS[state]
+    return format_html('<span class="tag {}">{}</span>', kind, word)
+
+
+@register.filter
+def verb_words(verb: str) -> str:
+    """A verb of the ledger as people say it: request.went_up is "went up"."""
+    return verb.split(".")[-1].replace("_", " ").capitalize()
+
+
+@register.filter
+def item(values: Mapping[str, Any], key: str) -> Any:
+    """One of several by its name."""
+    return values[key]
 
 
 @register.simple_tag(takes_context=True)

@@ -58,22 +58,6 @@
     anchor = null;
   });
 
-  /* What is left for "unassigned" while shares are typed; the server checks the sum again. */
-  const MINUS = "\u2212";
-  const showRest = form => {
-    const cells = [...form.querySelectorAll("input.cell")];
-    const points = cells.map(each => Math.round(Number(each.value.replace(",", ".")) * 100));
-    const rest = 10000 - points.reduce((sum, each) => sum + each, 0);
-    const words = Math.abs(rest / 100).toFixed(2);
-    form.querySelector("[data-rest]").textContent = Number.isNaN(rest) ? "–" : rest < 0 ? `${MINUS}${words}: too much` : words;
-    cells.forEach(each => each.classList.toggle("changed", each.value !== each.defaultValue));
-  };
-  document.addEventListener("DOMContentLoaded", () => document.querySelectorAll("form[data-sums]").forEach(showRest));
-  document.addEventListener("input", event => {
-    const form = event.target.closest("form[data-sums]");
-    if (form) showRest(form);
-  });
-
   const say = text => {
     const place = document.querySelector("#connection");
     if (place) place.textContent = text;

@@ -74,6 +74,8 @@ def test_from_draft_to_applied(lab: Lab) -> None:
     back = requests.give_back(request=request, by=lab.pi, reason="which runs?")
     requests.edit(
         request=back,
+        node=lab.a1,
+        cluster=lab.north,
         more_basis_points=400,
         starts_on=today(),
         why="runs 7 to 9",

@@ -1,0 +1,202 @@
+"""One request: what is asked, what is live against what would be, who said and did what, and what one may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.http import content_disposition_header
+
+from budgets import desks
+from budgets.authority import may
+from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.models import LedgerEntry, Person, Request, State
+from budgets.queries import today
+from budgets.services import comments, requests
+from budgets.services.reallocations import shares_on
+from portal import formats
+from portal.forms.requests import AnswerForm, AttachForm, CommentForm, PassUpForm, WithdrawForm
+from portal.forms.strict import StrictForm
+from portal.pages import Page, new_action, render_page, spend, spent_on
+from portal.views.requests import figures_of
+
+VERBS = ("deny", "return", "pass_up", "withdraw", "submit", "comment", "attach")
+DONE = {
+    "deny": "{} is denied.",
+    "return": "{} is returned to its author.",
+    "pass_up": "{} waits for {} now.",
+    "withdraw": "{} is withdrawn.",
+    "submit": "{} is submitted.",
+    "comment": "Your comment stands below.",
+    "attach": "The file stands below.",
+}
+
+
+def request_numbered(person: Person, number: int) -> Request:
+    """The request, if the person may see it.
+
+    Raises:
+        Http404: there is none for them.
+    """
+    row = (
+        Request.objects.select_related(
+            "node", "parent__parent", "desk", "cluster", "author", "decided_by", "decided_for", "upper__desk"
+        )
+        .filter(pk=number)
+        .first()
+    )
+    if row is None or not may(person, "request.see", row):
+        raise Http404(f"There is no request R{number}.")
+    return row
+
+
+class RequestPage(Page):
+    """The page, and what one does on it: each button is a form of its own that comes here with its verb."""
+
+    def get(self, request: HttpRequest, number: int) -> HttpResponse:
+        """The page."""
+        row = request_numbered(request.user, number)  # type: ignore[arg-type]
+        return self.show(request, row, {})
+
+    def post(self, request: HttpRequest, number: int, verb: str) -> HttpResponse:
+        """Do one thing, once."""
+        person: Person = request.user  # type: ignore[assignment]
+        row = request_numbered(person, number)
+        if verb not in VERBS:
+            raise Http404(f"A request can't be told to {verb!r}.")
+        address = reverse("request", args=[row.pk])
+        if spent_on(request, request.POST.get("action", "")) is not None:
+            messages.info(request, "This had been sent already; nothing was changed again.")
+            return HttpResponseRedirect(address)
+        form = self.forms(row, person, request)[verb]
+        status = 400
+        if form.is_valid():
+            try:
+                led_to = self.carry_out(verb, row, person, form, request)
+            except InputError as error:
+                form.take(error)
+                status = 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+                row = request_numbered(person, number)
+            else:
+                spend(request, form.cleaned_data["action"], address)
+                messages.info(request, DONE[verb].format(row, led_to))
+                return HttpResponseRedirect(address)
+        return self.show(request, row, {verb: form}, status)
+
+    def carry_out(self, verb: str, row: Request, person: Person, form: Any, request: HttpRequest) -> object:
+        """Ask the service."""
+        said = form.cleaned_data
+        does: dict[str, Callable[[], object]] = {
+            "withdraw": lambda: requests.withdraw(request=row, by=person, version=said["version"]),
+            "submit": lambda: self.submit(row, person, said["version"]),
+            "comment": lambda: comments.say(on=row, by=person, text=said["text"], audience=said["audience"]),
+            "attach": lambda: comments.attach(
+                request=row, by=person, name=said["file"].name, content=said["file"].read(comments.MOST_BYTES + 1)
+            ),
+        }
+        if verb in does:
+            return does[verb]()
+        answer = {"request": row, "by": person, "reason": said["reason"], "acting_for": form.acting()}
+        if verb == "deny":
+            return requests.deny(**answer, version=said["version"])
+        if verb == "return":
+            return requests.give_back(**answer, version=said["version"])
+        return requests.pass_up(**answer, more_basis_points=said["more"], version=said["version"])
+
+    def submit(self, row: Request, person: Person, version: int) -> Request:
+        """Submit a draft as it stands, with the figures of now."""
+        figures = figures_of(row.node, row.cluster).plain()
+        return requests.submit(request=row, by=person, version=version, figures=figures)
+
+    def forms(self, row: Request, person: Person, request: HttpRequest | None = None) -> dict[str, StrictForm]:
+        """All forms of the page, bound where this is a post."""
+        data = request.POST if request is not None else None
+        first = {"action": new_action(), "version": row.version}
+        ways = desks.ways_to_decide(person, desks.matter_of(row))
+        whispers = may(person, "comment.see_reviewers", row)
+        upper = formats.share(requests.upper_share_for(row, max(row.starts_on, today())))
+        return {
+            "deny": AnswerForm(data, ways=ways, initial=first),
+            "return": AnswerForm(data, ways=ways, initial=first),
+            "pass_up": PassUpForm(data, ways=ways, initial={**first, "more": upper}),
+            "withdraw": WithdrawForm(data, initial=first),
+            "submit": WithdrawForm(data, initial=first),
+            "comment": CommentForm(data, may_whisper=whispers, initial={**first, "audience": "all"}),
+            "attach": AttachForm(data, request.FILES if request is not None else None, initial=first),
+        }
+
+    def show(
+        self, request: HttpRequest, row: Request, failed: dict[str, StrictForm], status: int = 200
+    ) -> HttpResponse:
+        """The page; a form that failed is open and says why."""
+        person: Person = request.user  # type: ignore[assignment]
+        ways = desks.ways_to_decide(person, desks.matter_of(row)) if row.state == State.SUBMITTED else []
+        first = max(row.starts_on, today())
+        lower = Request.objects.filter(upper=row).first()
+        context = {
+            "here": "requests",
+            "row": row,
+            "forms": {**self.forms(row, person), **failed},
+            "failed": next(iter(failed), ""),
+            "ways": ways,
+            "is_mine": row.author_id == person.pk,
+            "diff": diff(row, first),
+            "upper": row.upper if row.upper and may(person, "request.see", row.upper) else None,
+            "waits": row.upper is not None and row.upper.is_open,
+            "lower": lower if lower and may(person, "request.see", lower) else None,
+            "decision": row.reallocations.filter(state__in=[State.APPROVED, State.APPLIED]).first(),
+            "comments": comments.visible(row, person),
+            "attachments": list(row.attachments.select_related("author").defer("content")),
+            "may_attach": row.is_open and (row.author_id == person.pk or bool(ways)),
+            "history": history(request_id=row.pk),
+            "may_whisper": may(person, "comment.see_reviewers", row),
+            "is_too_late": row.useless_on is not None and row.useless_on <= today() and row.is_open,
+        }
+        return render_page(request, "request", context, status=status)
+
+
+class Download(Page):
+    """An attachment, as a download that no browser shows inside the portal."""
+
+    def get(self, request: HttpRequest, number: int, attachment: int) -> HttpResponse:
+        """The file, for whoever may see the request."""
+        row = request_numbered(request.user, number)  # type: ignore[arg-type]
+        found = row.attachments.filter(pk=attachment).first()
+        if found is None:
+            raise Http404(f"{row} has no file {attachment}.")
+        answer = HttpResponse(bytes(found.content), content_type=found.content_type)
+        answer.headers["Content-Disposition"] = _as_download(found.name)
+        answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        return answer
+
+
+def _as_download(name: str) -> str:
+    return content_disposition_header(as_attachment=True, filename=name) or "attachment"
+
+
+def diff(row: Request, day: date) -> dict[str, int]:
+    """What is live on the day against what is asked: the node's share and unassigned, in basis points."""
+    given = shares_on(row.parent, row.cluster, day)
+    has, rest = given.get(row.node_id, 0), 10_000 - sum(given.values())
+    covered = min(row.more_basis_points, rest)
+    return {
+        "now": has,
+        "asked": has + row.more_basis_points,
+        "rest_now": rest,
+        "rest_after": rest - covered,
+        "from_others": row.more_basis_points - covered,
+    }
+
+
+def history(**subject: int) -> list[tuple[LedgerEntry, Person | None, Person | None]]:
+    """The ledger's entries about one request or reallocation, the oldest first, with who did it, and for whom."""
+    entries = list(LedgerEntry.objects.filter(**subject).order_by("id"))
+    people = Person.objects.in_bulk(
+        {pk for each in entries for pk in (each.person_id, each.on_behalf_of_id) if pk is not None}
+    )
+    return [(each, people.get(each.person_id or 0), people.get(each.on_behalf_of_id or 0)) for each in entries]
