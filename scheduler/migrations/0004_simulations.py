@@ -45,7 +45,7 @@ class Migration(migrations.Migration):
             name='SimulationPart',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField(help_text='from 1, in the order in which they are shown')),
+                ('number', models.PositiveIntegerField(help_text='in the order in which they are shown')),
                 ('name', models.CharField(max_length=120)),
                 ('change', models.JSONField(default=dict)),
                 ('state', models.CharField(choices=[('waiting', 'Waiting'), ('running', 'Running'), ('finished', 'Finished'), ('failed', 'Failed'), ('cancelled', 'Cancelled')], default='waiting', max_length=12)),

@@ -16,8 +16,8 @@ class Simulation(models.Model):
     """One question: the same work under several policies or shares, from a scenario file or a stretch of history.
 
     `scenario` is the scenario file (scenario-format.md) as zlib-compressed UTF-8; null until a stretch of history was
-    read. `asked` is what was asked for, in plain values, for pages and for trying again. `measured` are the figures of
-    what really happened in the stretch (scheduler/simulator/comparison.py), null for a scenario file.
+    read. `asked` is what was asked for, in plain values, for pages and for trying again. `measured` are the waits of
+    what really happened in the stretch, in seconds by workload; null for a scenario file.
     """
 
     class Kind(models.TextChoices):
@@ -80,7 +80,7 @@ class Simulation(models.Model):
 
 
 class SimulationPart(models.Model):
-    """One variant of a simulation, run by one task.
+    """One variant of a simulation, run by one task. Number 0 is no simulation, but what really happened in the stretch.
 
     `change` says what is different (`scheduler`, `policy` knobs, `shares`, ...); `figures` what came out
     (scheduler/simulator/comparison.py); `runs` are the records of all runs (scheduler/simulator/recorded.py), null
@@ -88,7 +88,7 @@ class SimulationPart(models.Model):
     """
 
     simulation = models.ForeignKey(Simulation, models.CASCADE, related_name="parts")
-    number = models.PositiveIntegerField(help_text="from 1, in the order in which they are shown")
+    number = models.PositiveIntegerField(help_text="in the order in which they are shown")
     name = models.CharField(max_length=120)
     change = models.JSONField(default=dict)
     state = models.CharField(max_length=12, choices=Simulation.State, default=Simulation.State.WAITING)

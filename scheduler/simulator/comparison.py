@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -84,8 +84,13 @@ def class_of(record: JobRecord, node_milli: int, total_milli: int) -> str:
     return "large" if job.size_milli * LARGE_PART >= total_milli else "standard"
 
 
-def wait_error(real: Outcome, replay: Outcome) -> dict[str, int | None]:
-    """How far a replay's waits are from the real ones, workload by workload.
+def waits_by_workload(outcome: Outcome) -> dict[str, int]:
+    """First start less submission, in whole seconds, of all that first started in the scenario's time."""
+    return {record.job.id: wait_s(record) for record in outcome.jobs if _starts_in_time(record)}
+
+
+def wait_error(real: Mapping[str, int], replay: Outcome) -> dict[str, int | None]:
+    """How far a replay's waits are from the real ones (`waits_by_workload`), workload by workload.
 
     Only those count that first started in the stretch's time in both.
 
@@ -93,17 +98,16 @@ def wait_error(real: Outcome, replay: Outcome) -> dict[str, int | None]:
         compared: how many. median_off_s, p90_off_s: of the differences without their sign. mean_s: with it, replay less
         real, so that it says to which side the replay leans. only_real, only_replay: how many started in one alone.
     """
-    truly = {record.job.id: wait_s(record) for record in real.jobs if _starts_in_time(record)}
-    again = {record.job.id: wait_s(record) for record in replay.jobs if _starts_in_time(record)}
-    differences = [again[name] - wait for name, wait in truly.items() if name in again]
+    again = waits_by_workload(replay)
+    differences = [again[name] - wait for name, wait in real.items() if name in again]
     off = [abs(difference) for difference in differences]
     return {
         "compared": len(differences),
         "median_off_s": percentile(off, 50),
         "p90_off_s": percentile(off, 90),
         "mean_s": _mean(differences),
-        "only_real": len(truly.keys() - again.keys()),
-        "only_replay": len(again.keys() - truly.keys()),
+        "only_real": len(real.keys() - again.keys()),
+        "only_replay": len(again.keys() - real.keys()),
     }
 
 

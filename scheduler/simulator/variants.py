@@ -33,6 +33,9 @@ class Chance(Protocol):
 def with_policy(scenario: Scenario, knobs: Mapping[str, object]) -> Scenario:
     """The same under other knobs, in the words of a file's `policy`; what is not named stays.
 
+    People would ask for other contracts under another longest one: those above it are cut to it, and those that were
+    as long as had been allowed grow with it, up to their workload's duration.
+
     Raises:
         ScenarioError: names the knob.
     """
@@ -40,8 +43,18 @@ def with_policy(scenario: Scenario, knobs: Mapping[str, object]) -> Scenario:
     standing = {name: getattr(scenario.policy, name) for name in names}
     standing["swap_margin"] = Fraction(scenario.policy.swap_margin)
     policy, scheduler = read_policy(dict(knobs), "policy", standing, scenario.scheduler)
+    longest_s = scenario.policy.min_runtime_max_s
     changed = replace(scenario, policy=policy, scheduler=scheduler)
+    if policy.min_runtime_max_s != longest_s:
+        changed = replace(changed, jobs=[_asking(job, longest_s, policy.min_runtime_max_s) for job in scenario.jobs])
     return with_caps(changed) if scheduler == "priority" else changed
+
+
+def _asking(job: Job, longest_before_s: int, longest_s: int) -> Job:
+    """A workload whose owner knows the longest contract there is."""
+    if job.min_runtime_s >= longest_before_s:
+        return replace(job, min_runtime_s=min(longest_s, max(job.min_runtime_s, job.duration_s)))
+    return replace(job, min_runtime_s=min(job.min_runtime_s, longest_s))
 
 
 def with_caps(scenario: Scenario) -> Scenario:

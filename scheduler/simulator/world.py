@@ -25,7 +25,7 @@ from .scenario import Happening, Scenario
 
 Progress = Callable[[int, int], None]
 """Told now and then: the instant reached, and the number of workloads that have ended."""
-PROGRESS_EVERY = 5_000
+PROGRESS_EVERY = 200
 """Instants between two calls of it."""
 
 

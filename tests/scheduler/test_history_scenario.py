@@ -1,4 +1,4 @@
-"""A stretch of history as a scenario: what was stored comes out again, and what rows cannot say follows stated rules."""
+"""A stretch of history as a scenario: what was stored comes out again; what rows cannot say follows stated rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.queries.stretch import Stretch
 from scheduler.services import clusters, history
 from scheduler.services.history import PastNode, PastRun, PastWorkload
 from scheduler.simulator import parse, simulate
-from scheduler.simulator.comparison import figures, wait_error
+from scheduler.simulator.comparison import figures, wait_error, waits_by_workload
 from scheduler.simulator.written import as_file
 from tests.scheduler.pasts import lines, simulated, store
 
@@ -145,15 +145,12 @@ def test_a_past_replayed_is_the_same_past(house: House, seed: int) -> None:
     found = house.read(until_s=6 * DAY_S)
     again = simulate(parse(json.dumps(as_file(found.scenario))))
 
-    cut_off = {record.job.id for record in first.jobs if record.state == "preempted"}
-    assert found.notes == (
-        [
-            f"{len(cut_off)} workloads had not ended, or had been cut off: how long they take is the median of their like."
-        ]
-    )
+    cut_off = sum(record.state == "preempted" for record in first.jobs)
+    said = f"{cut_off} workloads had not ended, or had been cut off: how long they take is the median of their like."
+    assert found.notes == [said]
     assert lines(again) == lines(first)
     assert lines(found.real) == lines(first)
-    assert wait_error(found.real, again) == {
+    assert wait_error(waits_by_workload(found.real), again) == {
         "compared": 120,
         "median_off_s": 0,
         "p90_off_s": 0,
@@ -178,7 +175,7 @@ def test_a_replay_can_begin_in_the_middle(house: House) -> None:
     assert held == {run.job.job.id: run.holdings for run in then if run.told_s is None or run.told_s > middle_s}
     assert len(held) >= 2
     again = simulate(parse(json.dumps(as_file(found.scenario))))
-    error = wait_error(found.real, again)
+    error = wait_error(waits_by_workload(found.real), again)
     assert error["only_real"] == error["only_replay"] == 0
     assert error["compared"] == sum(record.first_start_s >= middle_s for record in first.jobs)
     # Plans and reservations of that instant are made anew, so that a few things come differently, and few minutes off.
