@@ -1,0 +1,337 @@
+"""Shares from a file: read, laid beside the books, and applied whole or not at all.
+
+A file has one row for each spell: parent, child, cluster, share in per cent, from, until. It goes the way of every
+change of shares (services/shares.py): the same rights, the same sums on every day. A row that says what is in force
+already changes nothing, so that what was exported can be imported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from budgets import authority, hooks, queries
+from budgets.errors import ConflictError, NotAllowed
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, RoleGrant, Share, ShareImport
+from budgets.services import checks, ledger, shares
+from budgets.timeline import Spell, overlay, sums
+
+NAME_LENGTH = 120
+
+Key = tuple[int, int]
+"""Ids of a parent and a cluster: within them, shares sum to the whole."""
+Books = dict[Key, dict[int, list[Spell]]]
+"""Spells by parent and cluster, then by child."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row as it was understood. `line` is its number in the file, the header being 1; codes are as they were
+    typed, `name` is the child's, if the file says it.
+    """
+
+    line: int
+    parent: str
+    child: str
+    cluster: str
+    basis_points: int
+    start: date
+    end: date | None
+    name: str = ""
+
+    @property
+    def spell(self) -> Spell:
+        """Its days and share."""
+        return Spell(self.start, self.end, self.basis_points)
+
+    def plain(self) -> list[str | int | None]:
+        """As it is stored, and as it counts for "the same file"."""
+        end = self.end.isoformat() if self.end else None
+        return [self.line, self.parent, self.child, self.cluster, self.basis_points, self.start.isoformat(), end]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a row; `column` is empty where it is about the whole row, `line` 0 about the whole file."""
+
+    line: int
+    column: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a row would change: the share of its child on its first day that changes, before and after."""
+
+    row: Row
+    before: int
+    on: date
+
+
+@dataclass
+class Plan:
+    """A file beside the books: its faults, or what it would change."""
+
+    rows: list[Row]
+    faults: list[Fault] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    nodes: dict[str, BudgetNode] = field(default_factory=dict)
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+
+    @property
+    def unchanged(self) -> int:
+        """Rows that say what is in force already."""
+        return len(self.rows) - len(self.changes)
+
+
+def plan(rows: Sequence[Row], by: Person) -> Plan:
+    """Lay the rows beside the books as they are now. A fixed number of queries, and a few where `by` has a part in
+    something that would be raised.
+    """
+    found = Plan(list(rows))
+    found.nodes = {node.code: node for node in BudgetNode.objects.all()}
+    found.clusters = {cluster.name: cluster for cluster in Cluster.objects.all()}
+    books = _books(found.clusters.values())
+    known = [row for row in rows if _is_known(row, found)]
+    _refuse_overlaps(known, found)
+    after = {key: dict(timelines) for key, timelines in books.items()}
+    last: dict[Key, list[Row]] = {}
+    parts = _Parts(by)
+    for row in known:
+        key = (found.nodes[row.parent].pk, found.clusters[row.cluster].pk)
+        child = found.nodes[row.child]
+        old = after.setdefault(key, {}).get(child.pk, [])
+        new = overlay(old, row.spell)
+        if new == old:
+            continue
+        problem = _problem(row, old, new, found, by, parts)
+        if problem is not None:
+            found.faults.append(problem)
+            continue
+        after[key][child.pk] = new
+        last.setdefault(key, []).append(row)
+        found.changes.append(_change(row, old, new))
+    for key, touching in last.items():
+        found.faults += _sum_faults(after[key], touching)
+    found.faults.sort(key=lambda fault: fault.line)
+    return found
+
+
+def preview(*, name: str, rows: Sequence[Row], by: Person) -> tuple[Plan, ShareImport | None]:
+    """The plan of a file, stored to be applied if it is faultless and changes something.
+
+    A file that was applied before is noticed, whatever it was called; one that waits is not stored again.
+    """
+    found = plan(rows, by)
+    mark = fingerprint(rows)
+    applied = ShareImport.objects.filter(sha256=mark, applied_at__isnull=False).select_related("author").first()
+    if applied is not None and (found.changes or found.faults):
+        day = queries.day_of(applied.applied_at or timezone.now())
+        said = f"these rows were applied on {day} by {applied.author}, as {applied.name}; the same file is applied once"
+        found.faults = [Fault(0, "", said)]
+    if found.faults or not found.changes:
+        return found, None
+    waiting = ShareImport.objects.filter(sha256=mark, author=by, applied_at=None).first()
+    plain = [row.plain() for row in rows]
+    if waiting is None:
+        waiting = ShareImport.objects.create(author=by, name=name[:NAME_LENGTH], sha256=mark, rows=plain)
+    return found, waiting
+
+
+def apply(*, stored: ShareImport, by: Person, reason: str, seen: str) -> int:
+    """Apply a previewed file: all of it, in one transaction, or nothing.
+
+    Args:
+        seen: the mark of what the preview said would change (`mark_of`); if by now it would be something else, that
+            is a conflict.
+
+    Returns:
+        how many rows changed something.
+
+    Raises:
+        NotAllowed: somebody else's file. ConflictError: it was applied already, or the books have changed since.
+        InputError: no reason.
+    """
+    if stored.author_id != by.pk:
+        raise NotAllowed("share.change", "this file is somebody else's to apply")
+    why = checks.reason(reason, by)
+    with transaction.atomic():
+        row = ShareImport.objects.select_for_update(no_key=True).get(pk=stored.pk)
+        if row.applied_at is not None:
+            raise ConflictError("this file has been applied already; nothing was changed again")
+        rows = rows_of(row)
+        codes = {each.parent for each in rows}
+        list(BudgetNode.objects.select_for_update(no_key=True).filter(code__in=codes).order_by("pk"))
+        found = plan(rows, by)
+        if found.faults or mark_of(found) != seen:
+            raise ConflictError("shares have changed since this preview; look at it again")
+        _set(found, by, why, row)
+        row.applied_at, row.reason = timezone.now(), why
+        try:
+            with transaction.atomic():
+                row.save(update_fields=["applied_at", "reason"])
+        except IntegrityError:
+            raise ConflictError("the same rows have been applied already") from None
+        return len(found.changes)
+
+
+def rows_of(stored: ShareImport) -> list[Row]:
+    """The rows of a stored file."""
+    return [
+        Row(line, parent, child, cluster, points, date.fromisoformat(start), date.fromisoformat(end) if end else None)
+        for line, parent, child, cluster, points, start, end in stored.rows
+    ]
+
+
+def fingerprint(rows: Iterable[Row]) -> str:
+    """The same for the same rows in any order, encoding and spelling of numbers."""
+    lines = sorted(json.dumps(row.plain()[1:]) for row in rows)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def mark_of(found: Plan) -> str:
+    """What names what a plan would change: rows, and what stands there before."""
+    said = [[*each.row.plain(), each.before, each.on.isoformat()] for each in found.changes]
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+# --- one row ----------------------------------------------------------------------------------------------------------
+
+
+def _is_known(row: Row, found: Plan) -> bool:
+    """Whether all that the row names is there, and fits; if not, say so."""
+    parent, child = found.nodes.get(row.parent), found.nodes.get(row.child)
+    problem = None
+    if row.cluster not in found.clusters:
+        problem = ("cluster", f"there is no cluster {row.cluster!r}")
+    elif parent is None:
+        problem = ("parent", f"there is no node {row.parent!r}")
+    elif child is None:
+        problem = ("child", f"there is no node {row.child!r}")
+    elif row.name and row.name != child.name:
+        problem = ("name", f"{child.code} is called {child.name}; a file of shares renames nothing")
+    elif row.end is not None and row.end <= row.start:
+        problem = ("until", "must be later than from; it is the first day without this share")
+    if problem is not None:
+        found.faults.append(Fault(row.line, *problem))
+    return problem is None
+
+
+def _problem(row: Row, old: list[Spell], new: list[Spell], found: Plan, by: Person, parts: _Parts) -> Fault | None:
+    """Why a row that changes something can't."""
+    parent, child = found.nodes[row.parent], found.nodes[row.child]
+    if child.parent_id != parent.pk:
+        return Fault(row.line, "child", f"{child.code} is no child of {parent.code}")
+    if not authority.may(by, "share.change", parent):
+        return Fault(row.line, "parent", f"the shares of {parent.code} are for its managers to change")
+    if child.is_closed and row.basis_points:
+        return Fault(row.line, "child", f"{child.code} is closed")
+    if row.start < queries.today():
+        return Fault(row.line, "from", "can't be a day that is over, where it changes something")
+    days = {spell.start for spell in (*old, *new)}
+    if any(_on(new, day) > _on(old, day) for day in days) and parts.in_(child):
+        return Fault(
+            row.line,
+            "child",
+            f"you have a part in {child.code}: to raise it is for another manager, or the level above",
+        )
+    return None
+
+
+def _refuse_overlaps(rows: Sequence[Row], found: Plan) -> None:
+    """A child has one share on a day: two rows of a file can't both be right."""
+    by_child: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_child.setdefault((row.child, row.cluster), []).append(row)
+    for same in by_child.values():
+        same.sort(key=lambda row: (row.start, row.line))
+        widest = same[0]
+        for row in same[1:]:
+            if widest.end is None or row.start < widest.end:
+                later, earlier = max(row, widest, key=_line), min(row, widest, key=_line)
+                said = f"{row.child} has a share on {row.start} in row {earlier.line} already"
+                found.faults.append(Fault(later.line, "from", said))
+            if widest.end is not None and (row.end is None or row.end > widest.end):
+                widest = row
+
+
+def _line(row: Row) -> int:
+    return row.line
+
+
+def _change(row: Row, old: list[Spell], new: list[Spell]) -> Change:
+    """The first day on which the row changes something, and what stood there."""
+    edges = {each for spell in (*old, *new) for each in (spell.start, spell.end) if each is not None}
+    on = next(day for day in sorted(edges | {row.start}) if _on(old, day) != _on(new, day))
+    return Change(row, _on(old, on), on)
+
+
+def _sum_faults(timelines: Mapping[int, list[Spell]], touching: Sequence[Row]) -> list[Fault]:
+    """Where the children would sum to too much: named at the last row that counts on the first such day."""
+    for day, total in sums(timelines.values()):
+        if total > WHOLE_BASIS_POINTS:
+            there = [row for row in touching if row.spell.holds_on(day)] or list(touching)
+            said = (
+                f"the children of {there[-1].parent} on {there[-1].cluster} would sum to {_percent(total)} % on {day}, "
+                f"{_percent(total - WHOLE_BASIS_POINTS)} too much"
+            )
+            return [Fault(there[-1].line, "share %", said)]
+    return []
+
+
+def _percent(basis_points: int) -> str:
+    return f"{basis_points // 100}.{basis_points % 100:02d}"
+
+
+def _on(spells: Iterable[Spell], day: date) -> int:
+    return sum(spell.basis_points for spell in spells if spell.holds_on(day))
+
+
+class _Parts:
+    """In which nodes a person has a part, as `authority.has_part_in` says, asked from the top of the tree downwards and
+    once each: 5,000 rows ask a few questions.
+    """
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+        grants = RoleGrant.objects.filter(person=person).exclude(valid_until__lte=queries.today())
+        self.granted = {pk for grant in grants.select_related("node") for pk in grant.node.path}
+        self.submits: dict[int, bool] = {}
+
+    def in_(self, node: BudgetNode) -> bool:
+        """Whether the person has a part in the node."""
+        return node.pk in self.granted or all(self._submits(pk) for pk in node.path)
+
+    def _submits(self, pk: int) -> bool:
+        if pk not in self.submits:
+            self.submits[pk] = any(ask(self.person, BudgetNode(pk=pk)) for ask in hooks.submits_in)
+        return self.submits[pk]
+
+
+def _books(clusters: Iterable[Cluster]) -> Books:
+    found: Books = {}
+    rows = Share.objects.filter(cluster__in=list(clusters)).order_by("valid_from")
+    for share in rows:
+        spell = Spell(share.valid_from, share.valid_until, share.basis_points)
+        found.setdefault((share.parent_id, share.cluster_id), {}).setdefault(share.node_id, []).append(spell)
+    return found
+
+
+def _set(found: Plan, by: Person, why: str, stored: ShareImport) -> None:
+    """Each parent's changes at once, on each cluster."""
+    groups: dict[tuple[str, str], dict[BudgetNode, list[Spell]]] = {}
+    for change in found.changes:
+        row = change.row
+        group = groups.setdefault((row.parent, row.cluster), {})
+        group.setdefault(found.nodes[row.child], []).append(row.spell)
+    about = ledger.About(evidence={"import": stored.pk, "file": stored.name})
+    for (parent, cluster), spells in sorted(groups.items()):
+        shares.set_spells(
+            parent=found.nodes[parent], cluster=found.clusters[cluster], spells=spells, by=by, reason=why, about=about
+        )

@@ -1,0 +1,187 @@
+"""The CSV file of shares: one row for each spell of a child's share. What is exported here can be imported here.
+
+Reading takes what spreadsheets make of such a file: a BOM or none, UTF-8 or UTF-16, CRLF or LF, commas, semicolons or
+tabs, decimal points or commas, columns in any order, 2026-07-02 or 02.07.2026. What could mean two things is a fault.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from budgets.errors import InputError
+from budgets.models import Cluster, Share
+from budgets.services.imports import Fault, Row
+from portal.csv_files import Cell, percent, plain
+
+HEADER = ("parent", "child", "name", "cluster", "share %", "from", "until")
+NEEDED = ("parent", "child", "cluster", "share %", "from")
+"""Columns that a file must have; `until` may be left out (for good), and so may `name`, which is only compared."""
+SPELLINGS = {"share": "share %", "share (%)": "share %", "node": "child", "valid from": "from", "valid until": "until"}
+MAX_BYTES = 4 * 2**20
+MAX_ROWS = 20_000
+MAX_CELL = 200
+SEPARATORS = ";,\t"
+
+SHARE = re.compile(r"(\d{1,3})(?:[.,](\d{1,2})0*)?[ \u00a0\u202f]?%?")
+ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+DOTTED_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+
+
+def rows_to_export(shares: Sequence[Share]) -> Iterator[tuple[Cell, ...]]:
+    """The rows of a file under HEADER."""
+    for share in shares:
+        yield (
+            share.parent.code,
+            share.node.code,
+            share.node.name,
+            share.cluster.name,
+            percent(share.basis_points),
+            share.valid_from,
+            share.valid_until,
+        )
+
+
+def shares_to_export(cluster: Cluster | None = None) -> list[Share]:
+    """All shares, past and future ones too, in the order of the tree. One query."""
+    rows = Share.objects.select_related("parent", "node", "cluster")
+    if cluster is not None:
+        rows = rows.filter(cluster=cluster)
+    return list(rows.order_by("cluster__position", "cluster__name", "parent__path", "node__code", "valid_from"))
+
+
+def read(data: bytes) -> tuple[list[Row], list[Fault]]:
+    """The rows of a file, and what can't be read in it, by its line.
+
+    Raises:
+        InputError: it is no such file at all: too large, not text, or without the columns that it needs.
+    """
+    text = _text(data)
+    lines = _lines(text)
+    header = next(lines, None)
+    if header is None:
+        raise InputError("file", "has no row; it begins with one that names the columns")
+    columns = _columns(header[1])
+    rows: list[Row] = []
+    faults: list[Fault] = []
+    for number, cells in lines:
+        if len(rows) + len(faults) >= MAX_ROWS:
+            raise InputError("file", f"has more than {MAX_ROWS:,} rows")
+        if len(cells) != len(columns):
+            faults.append(Fault(number, "", f"has {len(cells)} cells, and the header {len(columns)}"))
+            continue
+        found = _row(number, dict(zip(columns, cells, strict=True)), faults)
+        if found is not None:
+            rows.append(found)
+    if not rows and not faults:
+        raise InputError("file", "has a header and no row below it")
+    return rows, faults
+
+
+def _text(data: bytes) -> str:
+    if len(data) > MAX_BYTES:
+        raise InputError("file", f"is larger than {MAX_BYTES // 2**20} MiB")
+    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "file", f"is not UTF-8 from byte {error.start} on; save it as CSV UTF-8, not as a workbook"
+        ) from None
+    if "\0" in text:
+        raise InputError("file", "is not text: it holds the character U+0000")
+    return text
+
+
+def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row that isn't blank with the number of its line, the header's first."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    separator = max(SEPARATORS, key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    end = 0
+    try:
+        for cells in reader:
+            number, end = end + 1, reader.line_num
+            if any(cell.strip() for cell in cells):
+                yield number, [plain(cell.strip()) for cell in cells]
+    except csv.Error as error:
+        raise InputError("file", f"can't be read at line {end + 1}: {error}") from None
+
+
+def _columns(header: Sequence[str]) -> list[str]:
+    """The columns by the names of HEADER.
+
+    Raises:
+        InputError: one that is unknown, twice there, or missing.
+    """
+    columns = [" ".join(name.lower().split()) for name in header]
+    columns = [SPELLINGS.get(name, name) for name in columns]
+    for name in columns:
+        if name not in HEADER:
+            raise InputError("file", f"has a column {name[:MAX_CELL]!r}; there are {', '.join(HEADER)}")
+        if columns.count(name) > 1:
+            raise InputError("file", f"has the column {name!r} twice")
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
+        raise InputError("file", f"has no column {missing[0]!r}; it needs {', '.join(NEEDED)}")
+    return columns
+
+
+def _row(line: int, cells: dict[str, str], faults: list[Fault]) -> Row | None:
+    """The row; None if something in it can't be read, which `faults` then says."""
+    before = len(faults)
+    for column in NEEDED:
+        if not cells[column]:
+            faults.append(Fault(line, column, "must not be empty"))
+    for column, cell in cells.items():
+        if len(cell) > MAX_CELL:
+            faults.append(Fault(line, column, f"is longer than {MAX_CELL} characters"))
+    if len(faults) > before:
+        return None
+    points = _basis_points(cells["share %"])
+    if points is None:
+        said = f"{cells['share %']!r} is not a share from 0.00 to 100.00 with at most two decimals"
+        faults.append(Fault(line, "share %", said))
+    days: dict[str, date | None] = {"from": None, "until": None}
+    for column in days:
+        if cell := cells.get(column, ""):
+            days[column] = _day(cell)
+            if days[column] is None:
+                faults.append(Fault(line, column, f"{cell!r} is not a date such as 2026-07-02"))
+    if len(faults) > before or points is None or days["from"] is None:
+        return None
+    return Row(
+        line=line,
+        parent=cells["parent"],
+        child=cells["child"],
+        cluster=cells["cluster"],
+        basis_points=points,
+        start=days["from"],
+        end=days["until"],
+        name=cells.get("name", ""),
+    )
+
+
+def _basis_points(text: str) -> int | None:
+    match = SHARE.fullmatch(text)
+    if match is None:
+        return None
+    points = int(match[1]) * 100 + int((match[2] or "").ljust(2, "0"))
+    return points if points <= 10_000 else None
+
+
+def _day(text: str) -> date | None:
+    """A date; one with slashes could be read two ways, so it is none."""
+    if match := ISO_DAY.fullmatch(text):
+        year, month, day = match.groups()
+    elif match := DOTTED_DAY.fullmatch(text):
+        day, month, year = match.groups()
+    else:
+        return None
+    try:
+        return date(int(year), int(month), int(day))
+    except ValueError:
+        return None
