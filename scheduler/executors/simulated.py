@@ -15,7 +15,7 @@ What is not said is drawn from the workload's code: always the same for the same
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.executors.base import Cause, RankState
@@ -34,13 +34,12 @@ NEVER = "never"
 class SimulatedRun:
     """A run on invented nodes, with the instants of its row in whole seconds.
 
-    `ranks` are (index, node's name). `progress_s` is what earlier runs did; `number` is 1 for the first run.
+    `progress_s` is what earlier runs did; `number` is 1 for the first run.
     """
 
     run: int
     number: int
     workload: str
-    ranks: Sequence[tuple[int, str]]
     started_s: int
     running_s: int | None
     stop_asked_s: int | None

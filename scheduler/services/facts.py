@@ -8,19 +8,20 @@ instants, and an age is bounded by what the database knows: no clock but the por
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import structlog
-from django.db.models import F
-from django.db.models.functions import Coalesce
+from django.db import connection
 from django.utils import timezone
 
 from budgets.models import Cluster
 from scheduler.engine import Code
 from scheduler.executors.base import LARGEST, Cause, DesiredRank, RankFact, RankState
-from scheduler.models import Holding, Node, Rank, Run, Workload
+from scheduler.models import Holding, Node, Rank, Run
 from scheduler.services import agents, events, policies, runs
 
 log = structlog.get_logger(__name__)
@@ -102,6 +103,36 @@ def _wanted(
 # --- what happened ----------------------------------------------------------------------------------------------------
 
 
+class Said(NamedTuple):
+    """A fact, the node whose agent said it, and when, by the portal's clock."""
+
+    node_id: int
+    fact: RankFact
+    at: datetime
+
+    @property
+    def key(self) -> tuple[int, int, int]:
+        """Whom it is about: node, run and rank."""
+        return self.node_id, self.fact.run, self.fact.rank
+
+
+@dataclass(slots=True)
+class _Rank:
+    """A rank's row, with the start of its run."""
+
+    pk: int
+    node_id: int
+    run_id: int
+    index: int
+    state: str
+    pid: int | None
+    began_at: datetime | None
+    exited_at: datetime | None
+    exit_code: int | None
+    message: str
+    run_started_at: datetime
+
+
 def report(*, node: Node, facts: Sequence[RankFact], now: datetime | None = None) -> list[RankFact]:
     """Take what the agent of `node` says.
 
@@ -113,59 +144,67 @@ def report(*, node: Node, facts: Sequence[RankFact], now: datetime | None = None
     Returns:
         the facts that name no rank of this node: they changed nothing.
     """
-    if not facts:
-        return []
     at = (now or timezone.now()).replace(microsecond=0)
-    found = _ranks_of(node, facts)
-    strange = [fact for fact in facts if (fact.run, fact.rank) not in found]
-    for fact in strange:
-        log.warning("fact_refused", node=node.name, run=fact.run, rank=fact.rank, state=fact.state)
-    if not any(_is_news(found[fact.run, fact.rank], fact) for fact in facts if (fact.run, fact.rank) in found):
-        return strange
-    with events.changing(node.cluster_id):
-        touched = set()
-        for fact in facts:
-            rank = found.get((fact.run, fact.rank))
-            if rank is not None and _take(rank, fact, at):
-                touched.add(rank.run_id)
-        for run_id in sorted(touched):
-            settle(run_id, at)
+    strange = report_all(cluster_id=node.cluster_id, said=[Said(node.pk, fact, at) for fact in facts])
+    for each in strange:
+        log.warning("fact_refused", node=node.name, run=each.fact.run, rank=each.fact.rank, state=each.fact.state)
+    return [each.fact for each in strange]
+
+
+def report_all(*, cluster_id: int, said: Sequence[Said]) -> list[Said]:
+    """Take what agents of one cluster's nodes say, in this order; one transaction, whatever its length.
+
+    Returns:
+        what names no rank of its node: that changed nothing.
+    """
+    found = _ranks_of(said)
+    strange = [each for each in said if each.key not in found]
+    if not any(_is_news(found[each.key], each.fact) for each in said if each.key in found):
+        return strange  # most reports are repetitions: these need not wait for other writers
+    with events.changing(cluster_id):
+        found = _ranks_of(said)
+        changed: dict[int, _Rank] = {}
+        at_of: dict[int, datetime] = {}
+        for each in said:
+            rank = found.get(each.key)
+            if rank is not None and _is_news(rank, each.fact):
+                _take(rank, each.fact, each.at)
+                changed[rank.pk] = rank
+                at_of[rank.run_id] = each.at
+        _store(list(changed.values()))
+        settle(cluster_id=cluster_id, at_of=at_of)
     return strange
 
 
-def _ranks_of(node: Node, facts: Sequence[RankFact]) -> dict[tuple[int, int], Rank]:
-    ids = {fact.run for fact in facts if fact.run <= LARGEST}
-    rows = Rank.objects.filter(node=node, run__in=ids).select_related("run")
-    return {(rank.run_id, rank.index): rank for rank in rows}
+def _ranks_of(said: Sequence[Said]) -> dict[tuple[int, int, int], _Rank]:
+    runs = {each.fact.run for each in said if each.fact.run <= LARGEST}
+    rows = Rank.objects.filter(node__in={each.node_id for each in said}, run__in=runs).order_by()
+    columns = ("pk", "node_id", "run_id", "index", "state", "pid", "began_at", "exited_at", "exit_code", "message")
+    ranks = (_Rank(*row) for row in rows.values_list(*columns, "run__started_at"))
+    return {(rank.node_id, rank.run_id, rank.index): rank for rank in ranks}
 
 
-def _is_news(rank: Rank, fact: RankFact) -> bool:
+def _is_news(rank: _Rank, fact: RankFact) -> bool:
     """Whether the fact can still change its rank."""
     return rank.state in (LIVE_STATES if fact.state == RankState.EXITED else (Rank.State.WANTED,))
 
 
-def _take(rank: Rank, fact: RankFact, at: datetime) -> bool:
-    """Write a fact into its rank; whether that changed it."""
-    began_at = None if fact.began_age_s is None else _ago(fact.began_age_s, at, not_before=rank.run.started_at)
-    row = Rank.objects.filter(pk=rank.pk)
+def _take(rank: _Rank, fact: RankFact, at: datetime) -> None:
+    """What a fact makes of its rank."""
+    began_at = None if fact.began_age_s is None else _ago(fact.began_age_s, at, not_before=rank.run_started_at)
     if fact.state == RankState.RUNNING:
-        changed = row.filter(state=Rank.State.WANTED).update(state=Rank.State.RUNNING, began_at=began_at, pid=fact.pid)
-        return bool(changed)
-    exited_at = _ago(fact.exited_age_s or 0, at, not_before=rank.began_at or began_at or rank.run.started_at)
-    ended = {"exited_at": exited_at, "message": fact.message}
+        rank.state, rank.began_at, rank.pid = Rank.State.RUNNING, began_at, fact.pid
+        return
+    not_before = rank.began_at or began_at or rank.run_started_at
+    rank.exited_at, rank.message = _ago(fact.exited_age_s or 0, at, not_before=not_before), fact.message
     if fact.state == RankState.FAILED:
-        return bool(row.filter(state=Rank.State.WANTED).update(state=Rank.State.FAILED, **ended))
+        rank.state = Rank.State.FAILED
+        return
+    rank.state = Rank.State.EXITED
+    rank.began_at = rank.began_at or began_at
+    rank.pid = fact.pid if rank.pid is None else rank.pid
     # No exit code says that nobody saw its end: its node took it along.
-    exit_code = None if fact.cause == Cause.NODE else fact.exit_code
-    return bool(
-        row.filter(state__in=LIVE_STATES).update(
-            state=Rank.State.EXITED,
-            began_at=Coalesce(F("began_at"), began_at),
-            pid=Coalesce(F("pid"), fact.pid),
-            exit_code=exit_code,
-            **ended,
-        )
-    )
+    rank.exit_code = None if fact.cause == Cause.NODE else fact.exit_code
 
 
 def _ago(age_s: int, at: datetime, *, not_before: datetime) -> datetime:
@@ -173,69 +212,163 @@ def _ago(age_s: int, at: datetime, *, not_before: datetime) -> datetime:
     return max(min(at - timedelta(seconds=min(age_s, OLDEST_AGE_S)), at), min(not_before, at))
 
 
+STORE_SQL = """
+UPDATE scheduler_rank k SET state = t.state, pid = t.pid, began_at = t.began_at, exited_at = t.exited_at,
+    exit_code = t.exit_code, message = t.message
+FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::timestamptz[], %s::timestamptz[], %s::int[], %s::text[])
+    AS t(id, state, pid, began_at, exited_at, exit_code, message)
+WHERE k.id = t.id AND k.state IN ('wanted', 'running')
+"""
+
+
+def _store(ranks: Sequence[_Rank]) -> None:
+    """Write them into their rows, which nobody changed since: all who do hold the cluster's writers' lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            STORE_SQL,
+            [
+                [rank.pk for rank in ranks],
+                [str(rank.state) for rank in ranks],
+                [rank.pid for rank in ranks],
+                [rank.began_at for rank in ranks],
+                [rank.exited_at for rank in ranks],
+                [rank.exit_code for rank in ranks],
+                [rank.message for rank in ranks],
+            ],
+        )
+        assert cursor.rowcount == len(ranks), "ranks changed under the writers' lock"
+
+
+GIVE_UP_SQL = """
+UPDATE scheduler_rank k SET state = 'gone', exited_at = greatest(%s, coalesce(k.began_at, r.started_at))
+FROM scheduler_run r
+WHERE r.id = k.run_id AND k.node_id = %s AND k.state IN ('wanted', 'running') AND r.state <> 'ended'
+RETURNING k.run_id
+"""
+
+
 def give_up(*, node: Node, as_of: datetime, now: datetime) -> None:
     """The node is lost: its ranks are gone since `as_of`, and their runs end or are told to leave the other nodes."""
     with events.changing(node.cluster_id):
-        gone = Rank.objects.filter(node=node, state__in=LIVE_STATES).exclude(run__state=Run.State.ENDED)
-        for rank in gone.select_related("run").order_by("run"):
-            Rank.objects.filter(pk=rank.pk, state__in=LIVE_STATES).update(
-                state=Rank.State.GONE, exited_at=max(as_of, rank.began_at or rank.run.started_at)
-            )
-            settle(rank.run_id, now)
+        with connection.cursor() as cursor:
+            cursor.execute(GIVE_UP_SQL, [as_of, node.pk])
+            affected = {run_id for (run_id,) in cursor.fetchall()}
+        settle(cluster_id=node.cluster_id, at_of=dict.fromkeys(affected, now))
 
 
 # --- what follows -----------------------------------------------------------------------------------------------------
 
 
-def settle(run_id: int, now: datetime) -> None:
-    """Move a run on by what its ranks are: it begins, is told to stop since a part of it is gone, or ends."""
-    run = Run.objects.select_related("workload", "cluster").get(pk=run_id)
-    if run.state == Run.State.ENDED:
-        return
-    ranks = list(run.ranks.select_related("node").order_by("index"))
-    began = [rank.began_at for rank in ranks if rank.began_at is not None]
-    if len(began) == len(ranks) and runs.begin(run=run, at=max(began)):
-        events.wake(run.cluster_id)
-    trouble = _first_trouble(ranks)
-    code = runs.FINISHED
-    if trouble is not None:
-        is_own = trouble.state == Rank.State.FAILED or trouble.exit_code is not None
-        code = runs.FAILED if is_own else Code.NODE_LOST
-    if all(rank.state not in LIVE_STATES for rank in ranks):
-        ends = [rank.exited_at for rank in ranks if rank.exited_at is not None]
-        exit_code = 0 if trouble is None else trouble.exit_code
-        if runs.end(run=run, at=max(ends), code=code, exit_code=exit_code):
-            _say_why(run_id, trouble)
-    elif trouble is not None:
-        policy = policies.as_policy(policies.latest(run.cluster))
-        if runs.tell_to_stop(run=run, code=code, at=now, policy=policy):
-            agents.wake({rank.node_id for rank in ranks if rank.state in LIVE_STATES})
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What has become of one rank, with its node."""
+
+    index: int
+    node_id: int
+    node: str
+    state: str
+    began_at: datetime | None
+    exited_at: datetime | None
+    exit_code: int | None
 
 
-def _first_trouble(ranks: Sequence[Rank]) -> Rank | None:
+def settle(*, cluster_id: int, at_of: Mapping[int, datetime]) -> None:
+    """Move runs on by what their ranks are: they begin, are told to stop since a part of them is gone, or end.
+
+    Args:
+        cluster_id: whose writers' lock the caller holds.
+        at_of: the runs, and when there was news of each.
+    """
+    going = Run.objects.filter(pk__in=at_of).exclude(state=Run.State.ENDED)
+    gangs = _outcomes(going.order_by("pk").values_list("pk", flat=True))
+    began = {}
+    endings = []
+    troubles: dict[int, _Outcome | None] = {}
+    stops: dict[int, tuple[str, datetime]] = {}
+    for run_id, ranks in gangs.items():
+        starts = [rank.began_at for rank in ranks if rank.began_at is not None]
+        if len(starts) == len(ranks):
+            began[run_id] = max(starts)
+        trouble = troubles[run_id] = _first_trouble(ranks)
+        code = _code_of(trouble)
+        if all(rank.state not in LIVE_STATES for rank in ranks):
+            last = max(rank.exited_at for rank in ranks if rank.exited_at is not None)
+            endings.append(runs.Ending(run_id, last, code, 0 if trouble is None else trouble.exit_code))
+        elif trouble is not None:
+            stops[run_id] = (code, at_of[run_id])
+    if runs.begin(cluster_id=cluster_id, began=began):
+        events.wake(cluster_id)
+    ended = runs.end_all(cluster_id=cluster_id, endings=endings)
+    _say_why({run_id: troubles[run_id] for run_id in ended})
+    if stops:
+        _stop_the_rest(cluster_id, stops, gangs)
+
+
+def _outcomes(run_ids: Iterable[int]) -> dict[int, list[_Outcome]]:
+    """The ranks of these runs, by run."""
+    found: dict[int, list[_Outcome]] = {}
+    columns = ("index", "node_id", "node__name", "state", "began_at", "exited_at", "exit_code")
+    rows = Rank.objects.filter(run__in=run_ids).order_by("run_id", "index")
+    for run_id, *values in rows.values_list("run_id", *columns):
+        found.setdefault(run_id, []).append(_Outcome(*values))
+    return found
+
+
+def _first_trouble(ranks: Sequence[_Outcome]) -> _Outcome | None:
     """The rank that first ended other than well; in one second, before those that it took along."""
     bad = [rank for rank in ranks if rank.state not in LIVE_STATES and rank.exit_code != 0]
     return min(bad, key=lambda rank: (rank.exited_at, rank.exit_code in TOLD_TO_STOP, rank.index), default=None)
 
 
-def _say_why(run_id: int, trouble: Rank | None) -> None:
-    """What the page of a workload that is over says. Everybody reads it: no command, and nothing that it printed."""
-    run = Run.objects.get(pk=run_id)
-    if run.end_reason == runs.TIME_LIMIT:
-        text = "It had run for its whole time limit."
-    elif run.end_reason not in (runs.FINISHED, runs.FAILED, Code.NODE_LOST):
-        return  # whoever stopped it has said why
-    elif trouble is None:
-        text = "All ranks exited with status 0."
-    elif trouble.state == Rank.State.FAILED:
-        text = f"Rank {trouble.index} could not be started on {trouble.node.name}."
-    elif trouble.exit_code is None:
-        text = f"Node {trouble.node.name} was lost, and rank {trouble.index} with it."
-    elif trouble.exit_code < 0:
-        text = f"Rank {trouble.index} on {trouble.node.name} was ended by signal {-trouble.exit_code}."
-    else:
-        text = f"Rank {trouble.index} on {trouble.node.name} exited with status {trouble.exit_code}."
-    over = (Workload.State.FINISHED, Workload.State.FAILED, Workload.State.LOST)
-    Workload.objects.filter(pk=run.workload_id, state__in=over).update(
-        reason_code=run.end_reason, reason_text=text, reason_numbers={}
-    )
+def _code_of(trouble: _Outcome | None) -> str:
+    """What a run ends as whose first trouble this is."""
+    if trouble is None:
+        return runs.FINISHED
+    is_own = trouble.state == Rank.State.FAILED or trouble.exit_code is not None
+    return runs.FAILED if is_own else Code.NODE_LOST
+
+
+def _stop_the_rest(
+    cluster_id: int, stops: Mapping[int, tuple[str, datetime]], gangs: Mapping[int, Sequence[_Outcome]]
+) -> None:
+    """Have the other ranks of gangs leave of which one has gone."""
+    policy = policies.as_policy(policies.latest(Cluster.objects.get(pk=cluster_id)))
+    told = runs.tell_all_to_stop(cluster_id=cluster_id, stops=stops, policy=policy)
+    agents.wake({rank.node_id for run_id in told for rank in gangs[run_id] if rank.state in LIVE_STATES})
+
+
+WHY_SQL = """
+UPDATE scheduler_workload w SET reason_code = t.code, reason_text = t.text, reason_numbers = '{}'
+FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS t(id, code, text)
+WHERE w.id = t.id AND w.state IN ('finished', 'failed', 'lost')
+"""
+
+
+def _say_why(troubles: Mapping[int, _Outcome | None]) -> None:
+    """What the pages of workloads that are over say. Everybody reads it: no command, and nothing that it printed."""
+    rows = Run.objects.filter(pk__in=troubles).order_by("pk").values_list("pk", "workload_id", "end_reason")
+    said = [
+        (workload_id, end_reason, text)
+        for pk, workload_id, end_reason in rows
+        if (text := _why(end_reason, troubles[pk])) is not None
+    ]
+    if said:
+        with connection.cursor() as cursor:
+            cursor.execute(WHY_SQL, [list(column) for column in zip(*said, strict=True)])
+
+
+def _why(end_reason: str, trouble: _Outcome | None) -> str | None:
+    """One sentence; None where whoever stopped it has said why."""
+    if end_reason == runs.TIME_LIMIT:
+        return "It had run for its whole time limit."
+    if end_reason not in (runs.FINISHED, runs.FAILED, Code.NODE_LOST):
+        return None
+    if trouble is None:
+        return "All ranks exited with status 0."
+    if trouble.state == Rank.State.FAILED:
+        return f"Rank {trouble.index} could not be started on {trouble.node}."
+    if trouble.exit_code is None:
+        return f"Node {trouble.node} was lost, and rank {trouble.index} with it."
+    if trouble.exit_code < 0:
+        return f"Rank {trouble.index} on {trouble.node} was ended by signal {-trouble.exit_code}."
+    return f"Rank {trouble.index} on {trouble.node} exited with status {trouble.exit_code}."

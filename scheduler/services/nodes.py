@@ -161,7 +161,8 @@ def bring_back_runs(node: Node, at: datetime) -> None:
         Run.objects.filter(pk=run.pk, state=Run.State.UNREACHABLE).update(state=state, leave_by=leave_by)
         Workload.objects.filter(pk=run.workload_id, state=Workload.State.UNREACHABLE).update(state=state)
         events.record(cluster_id=node.cluster_id, kind=Kind.RUN_BACK, at=at, run=run, workload=run.workload, node=node)
-        facts.settle(run.pk, at)  # of its other ranks there may be news that could not count before
+        # Of its other ranks there may be news that could not count before.
+        facts.settle(cluster_id=node.cluster_id, at_of={run.pk: at})
 
 
 # --- what operators ask -----------------------------------------------------------------------------------------------

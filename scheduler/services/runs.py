@@ -1,23 +1,27 @@
-"""The life of a run after a pass has started it: it really runs, it is told to stop, it ends.
+"""The life of runs after a pass has started them: they really run, they are told to stop, they end.
 
 Called by those who learn of it (facts of agents, cancels, time limits, lost nodes), inside `events.changing`. Each
-change is conditional on the state it starts from, and says whether it was made: a replayed report changes nothing.
+change is conditional on the state it starts from, and says which runs it changed: a replayed report changes nothing.
+One run or thousands take the same number of statements.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Case, F, Q, Value, When
+from django.db import connection
 from django.utils import timezone
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
 from budgets.models import Person
 from scheduler.engine import Code, Policy
-from scheduler.models import Claim, Decision, Holding, Reservation, Run, Workload
+from scheduler.models import Claim, Decision, Reservation, Run, Workload
 from scheduler.services import agents, events, policies
-from scheduler.services.events import Kind
+from scheduler.services.events import Entry, Kind
 
 FINISHED = "finished"
 FAILED = "failed"
@@ -31,46 +35,102 @@ FINAL_STATES = {FINISHED: Workload.State.FINISHED, FAILED: Workload.State.FAILED
 """What becomes of a workload whose run ended like this; whatever else ends a run sends it back to the queue."""
 
 
-def begin(*, run: Run, at: datetime) -> bool:
-    """Every rank really runs: the contract begins at `at`.
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run ended.
+
+    Attributes:
+        run_id: which.
+        at: when it really ended.
+        code: why, unless it had been told to stop before: then that reason stands. `finished`, `failed`, or a reason
+            code such as `node_lost`.
+        exit_code: the first rank's that was not 0, else 0; minus the signal where one ended it.
+    """
+
+    run_id: int
+    at: datetime
+    code: str
+    exit_code: int | None = None
+
+
+BEGIN_SQL = """
+UPDATE scheduler_run r
+SET state = CASE r.state WHEN 'starting' THEN 'running' ELSE r.state END, running_at = t.at,
+    contract_ends_at = CASE WHEN r.funded THEN t.at + r.min_runtime_s * interval '1 second' END
+FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, at)
+WHERE r.id = t.id AND r.running_at IS NULL
+AND (r.state = 'starting' OR (r.state = 'leaving' AND r.stop_asked_at >= t.at))
+RETURNING r.id, r.workload_id
+"""
+
+
+def begin(*, cluster_id: int, began: Mapping[int, datetime]) -> set[int]:
+    """Every rank of these runs really runs: their contracts begin at these instants, by the run's id.
 
     One that was told to stop after that keeps leaving; that it ran is noted, since its progress counts from then.
-    Says False for a run of which this was known, or that has ended, or that never ran before it was told to stop.
+    Returns those for which this was news: not those that have ended, or never ran before they were told to stop.
     """
-    with events.changing(run.cluster_id):
-        ends_at = at + timedelta(seconds=run.min_runtime_s) if run.funded else None
-        starting = Q(state=Run.State.STARTING) | Q(state=Run.State.LEAVING, stop_asked_at__gte=at)
-        goes_on = Case(When(state=Run.State.STARTING, then=Value(Run.State.RUNNING)), default=F("state"))
-        changed = Run.objects.filter(starting, pk=run.pk, running_at=None).update(
-            state=goes_on, running_at=at, contract_ends_at=ends_at
+    if not began:
+        return set()
+    with events.changing(cluster_id):
+        with connection.cursor() as cursor:
+            cursor.execute(BEGIN_SQL, [list(began), list(began.values())])
+            changed: dict[int, int] = dict(cursor.fetchall())
+        Workload.objects.filter(pk__in=changed.values(), state=Workload.State.STARTING).update(
+            state=Workload.State.RUNNING
         )
-        if not changed:
-            return False
-        Workload.objects.filter(pk=run.workload_id, state=Workload.State.STARTING).update(state=Workload.State.RUNNING)
-        _log(run, Kind.RUN_RUNNING, at)
-        return True
+        _log(cluster_id, [Entry(Kind.RUN_RUNNING, changed[pk], pk, at=began[pk]) for pk in sorted(changed)])
+    return set(changed)
+
+
+STOP_SQL = """
+UPDATE scheduler_run r
+SET state = CASE r.state WHEN 'unreachable' THEN r.state ELSE 'leaving' END,
+    stop_asked_at = t.at, leave_by = t.at + %s * interval '1 second', end_reason = t.code
+FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) AS t(id, code, at)
+WHERE r.id = t.id AND r.state = ANY(%s) AND r.stop_asked_at IS NULL
+RETURNING r.id, r.workload_id
+"""
+
+
+def tell_all_to_stop(
+    *, cluster_id: int, stops: Mapping[int, tuple[str, datetime]], policy: Policy, by: Person | None = None
+) -> set[int]:
+    """Ask runs to leave within the grace. `stops` are, by run, the code of what it will have ended as, and when.
+
+    Returns those that were told: not those that are leaving or have ended already. An unreachable run stays
+    unreachable: nobody can be told anything there; it leaves when its node answers.
+    """
+    if not stops:
+        return set()
+    codes, instants = zip(*stops.values(), strict=True)
+    with events.changing(cluster_id):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                STOP_SQL,
+                [
+                    policy.grace_s,
+                    list(stops),
+                    [str(code) for code in codes],
+                    list(instants),
+                    [str(state) for state in HOLDING_STATES],
+                ],
+            )
+            changed: dict[int, int] = dict(cursor.fetchall())
+        Workload.objects.filter(
+            pk__in=changed.values(), state__in=(Workload.State.STARTING, Workload.State.RUNNING)
+        ).update(state=Workload.State.LEAVING)
+        entries = [
+            Entry(Kind.RUN_STOPPING, changed[pk], pk, data={"code": stops[pk][0]}, at=stops[pk][1])
+            for pk in sorted(changed)
+        ]
+        _log(cluster_id, entries, by=by)
+    return set(changed)
 
 
 def tell_to_stop(*, run: Run, code: str, at: datetime, policy: Policy, by: Person | None = None) -> bool:
-    """Ask a run to leave within the grace. `code` is what it will have ended as.
-
-    Says False for a run that is leaving or has ended already. An unreachable run stays unreachable: nobody can be
-    told anything there; it leaves when its node answers.
-    """
-    with events.changing(run.cluster_id):
-        leaving = Case(
-            When(state=Run.State.UNREACHABLE, then=Value(Run.State.UNREACHABLE)), default=Value(Run.State.LEAVING)
-        )
-        changed = Run.objects.filter(pk=run.pk, state__in=HOLDING_STATES, stop_asked_at=None).update(
-            state=leaving, stop_asked_at=at, leave_by=at + timedelta(seconds=policy.grace_s), end_reason=code
-        )
-        if not changed:
-            return False
-        Workload.objects.filter(pk=run.workload_id, state__in=(Workload.State.STARTING, Workload.State.RUNNING)).update(
-            state=Workload.State.LEAVING
-        )
-        _log(run, Kind.RUN_STOPPING, at, by=by, code=code)
-        return True
+    """`tell_all_to_stop` for one run; whether it was told."""
+    return bool(tell_all_to_stop(cluster_id=run.cluster_id, stops={run.pk: (code, at)}, policy=policy, by=by))
 
 
 def stop_by_operator(*, run: Run, by: Person, reason: str, now: datetime | None = None) -> bool:
@@ -108,55 +168,125 @@ def stop_by_operator(*, run: Run, by: Person, reason: str, now: datetime | None 
     return True
 
 
-def end(*, run: Run, at: datetime, code: str, exit_code: int | None = None) -> bool:
-    """A run holds its devices no longer: they are free at once, and its charge stops.
+ENDED_SQL = """
+UPDATE scheduler_run r SET state = 'ended', end_reason = t.reason, ended_at = t.at, exit_code = t.exit_code
+FROM unnest(%(ids)s::bigint[], %(reasons)s::text[], %(ats)s::timestamptz[], %(exit_codes)s::int[])
+    AS t(id, reason, at, exit_code)
+WHERE r.id = t.id
+"""
+RELEASED_SQL = """
+UPDATE scheduler_holding h SET released_at = t.at
+FROM unnest(%(ids)s::bigint[], %(ats)s::timestamptz[]) AS t(id, at)
+WHERE h.run_id = t.id AND h.released_at IS NULL
+"""
+GONE_SQL = """
+UPDATE scheduler_rank k SET state = CASE t.reason WHEN 'node_lost' THEN 'gone' ELSE 'exited' END, exited_at = t.at
+FROM unnest(%(ids)s::bigint[], %(reasons)s::text[], %(ats)s::timestamptz[]) AS t(id, reason, at)
+WHERE k.run_id = t.id AND k.state IN ('wanted', 'running')
+"""
+SETTLED_SQL = """
+UPDATE scheduler_workload w
+SET state = t.state, ended_at = t.at, preemptions = t.preemptions, progress_s = t.progress_s
+FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[])
+    AS t(id, state, at, preemptions, progress_s)
+WHERE w.id = t.id
+"""
 
-    Args:
-        run: which; only its key and what never changes are used.
-        at: when it really ended, not before its start.
-        code: why, unless it had been told to stop before: then that reason stands. `finished`, `failed`, or a
-            reason code such as `node_lost`.
-        exit_code: the first rank's that was not 0, else 0; minus the signal where one ended it.
 
-    Says False for a run that has ended already.
+def end_all(*, cluster_id: int, endings: Iterable[Ending]) -> set[int]:
+    """Runs hold their devices no longer: these are free at once, and their charges stop. No run ends before its start.
+
+    Returns the ids of those for which this was news: not of those that have ended already.
     """
-    with events.changing(run.cluster_id):
-        row = Run.objects.select_for_update().select_related("workload").get(pk=run.pk)
-        if row.state == Run.State.ENDED:
-            return False
-        ended_at = max(at, row.started_at)
-        was_told = row.stop_asked_at is not None and row.stop_asked_at <= ended_at
-        row.end_reason = code if code == Code.STUCK_EXIT or not was_told else (row.end_reason or code)
-        row.state, row.ended_at, row.exit_code = Run.State.ENDED, ended_at, exit_code
-        row.save(update_fields=["end_reason", "state", "ended_at", "exit_code"])
-        Holding.objects.filter(run=row, released_at=None).update(released_at=ended_at)
-        row.ranks.filter(state__in=("wanted", "running")).update(
-            state="gone" if row.end_reason == Code.NODE_LOST else "exited", exited_at=ended_at
+    given = {each.run_id: each for each in endings}
+    if not given:
+        return set()
+    with events.changing(cluster_id):
+        rows = list(
+            Run.objects.select_for_update()
+            .filter(pk__in=given)
+            .exclude(state=Run.State.ENDED)
+            .select_related("workload")
+            .order_by("pk")
         )
-        _settle_workload(row, ended_at)
-        _log(row, Kind.RUN_ENDED, ended_at, code=row.end_reason)
-        events.wake(row.cluster_id)
-        return True
+        for row in rows:
+            _end(row, given[row.pk])
+        values: dict[str, Any] = {
+            "ids": [row.pk for row in rows],
+            "reasons": [row.end_reason for row in rows],
+            "ats": [row.ended_at for row in rows],
+            "exit_codes": [row.exit_code for row in rows],
+        }
+        with connection.cursor() as cursor:
+            for statement in (ENDED_SQL, RELEASED_SQL, GONE_SQL) if rows else ():
+                cursor.execute(statement, values)
+        _settle_workloads(cluster_id, rows)
+        _log(
+            cluster_id,
+            [
+                Entry(Kind.RUN_ENDED, row.workload_id, row.pk, data={"code": row.end_reason}, at=row.ended_at)
+                for row in rows
+            ],
+        )
+        if rows:
+            events.wake(cluster_id)
+    return {row.pk for row in rows}
 
 
-def _settle_workload(run: Run, at: datetime) -> None:
+def end(*, run: Run, at: datetime, code: str, exit_code: int | None = None) -> bool:
+    """`end_all` for one run; whether it was news."""
+    return bool(end_all(cluster_id=run.cluster_id, endings=[Ending(run.pk, at, code, exit_code)]))
+
+
+def _end(row: Run, ending: Ending) -> None:
+    """What the columns of the run become."""
+    ended_at = max(ending.at, row.started_at)
+    was_told = row.stop_asked_at is not None and row.stop_asked_at <= ended_at
+    if ending.code == Code.STUCK_EXIT or not was_told or not row.end_reason:
+        row.end_reason = ending.code
+    row.state, row.ended_at, row.exit_code = Run.State.ENDED, ended_at, ending.exit_code
+
+
+def _settle_workloads(cluster_id: int, rows: Sequence[Run]) -> None:
     """The workload of an ended run ends with it, or returns to its old place in the queue."""
-    workload = run.workload
-    state = FINAL_STATES.get(run.end_reason)
+    over: dict[int, datetime] = {}
+    for row in rows:
+        workload = row.workload
+        state = _state_after(row)
+        if state is None:
+            workload.state = Workload.State.QUEUED
+            workload.progress_s += ran_s(row)
+        else:
+            workload.state = state
+            assert row.ended_at is not None
+            workload.ended_at = over[workload.pk] = row.ended_at
+    settled = [row.workload for row in rows]
+    if settled:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                SETTLED_SQL,
+                [
+                    [workload.pk for workload in settled],
+                    [str(workload.state) for workload in settled],
+                    [workload.ended_at for workload in settled],
+                    [workload.preemptions for workload in settled],
+                    [workload.progress_s for workload in settled],
+                ],
+            )
+    release_all_followers(cluster_id, over)
+
+
+def _state_after(row: Run) -> str | None:
+    """What an ended run makes of its workload, None if it returns to the queue; a preemption is counted."""
+    workload = row.workload
     if workload.cancel_asked_at is not None:
-        state = Workload.State.CANCELLED
-    elif state is None:
-        workload.preemptions += run.end_reason not in (Code.NODE_LOST, Code.STOPPED_BY_OPERATOR, CANCELLED)
-        if not workload.resumable:
-            state = Workload.State.LOST if run.end_reason == Code.NODE_LOST else Workload.State.PREEMPTED
-    if state is None:
-        workload.state = Workload.State.QUEUED
-        workload.progress_s += ran_s(run)
-    else:
-        workload.state, workload.ended_at = state, at
-    workload.save(update_fields=["state", "ended_at", "preemptions", "progress_s"])
-    if state is not None:
-        release_followers(workload, at)
+        return Workload.State.CANCELLED
+    if row.end_reason in FINAL_STATES:
+        return FINAL_STATES[row.end_reason]
+    workload.preemptions += row.end_reason not in (Code.NODE_LOST, Code.STOPPED_BY_OPERATOR, CANCELLED)
+    if workload.resumable:
+        return None
+    return Workload.State.LOST if row.end_reason == Code.NODE_LOST else Workload.State.PREEMPTED
 
 
 def ran_s(run: Run) -> int:
@@ -167,18 +297,29 @@ def ran_s(run: Run) -> int:
     return max(0, int((min(untils) - run.running_at).total_seconds()))
 
 
-def release_followers(workload: Workload, at: datetime) -> None:
-    """A workload has ended: those submitted to come after it enter the queue, as submitted now."""
-    followers = Workload.objects.filter(after=workload, state=Workload.State.HELD, reason_code=events.AFTER)
-    ids = sorted(followers.values_list("pk", flat=True))
-    if not ids:
+FOLLOW_SQL = """
+UPDATE scheduler_workload w SET state = 'queued', submitted_at = t.at, reason_code = '', reason_text = ''
+FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, at)
+WHERE w.after_id = t.id AND w.state = 'held' AND w.reason_code = %s
+RETURNING w.id, t.at
+"""
+
+
+def release_all_followers(cluster_id: int, over: Mapping[int, datetime]) -> None:
+    """Workloads have ended at these instants: those submitted to come after them enter the queue, as submitted then."""
+    if not over:
         return
-    Workload.objects.filter(pk__in=ids, state=Workload.State.HELD).update(
-        state=Workload.State.QUEUED, submitted_at=at, reason_code="", reason_text=""
-    )
-    entries = [events.Entry(Kind.RELEASED, workload_id=pk) for pk in ids]
-    events.record_all(cluster_id=workload.cluster_id, entries=entries, at=at)
-    events.wake(workload.cluster_id)
+    with connection.cursor() as cursor:
+        cursor.execute(FOLLOW_SQL, [list(over), list(over.values()), events.AFTER])
+        followers = sorted(cursor.fetchall())
+    if followers:
+        _log(cluster_id, [Entry(Kind.RELEASED, workload_id=pk, at=at) for pk, at in followers])
+        events.wake(cluster_id)
+
+
+def release_followers(workload: Workload, at: datetime) -> None:
+    """`release_all_followers` of one workload."""
+    release_all_followers(workload.cluster_id, {workload.pk: at})
 
 
 def end_plans(workload: Workload, at: datetime, outcome: str) -> None:
@@ -208,10 +349,5 @@ def over_time_limit(cluster_id: int, now: datetime) -> list[Run]:
     ]
 
 
-def _log(run: Run, kind: Kind, at: datetime, by: Person | None = None, code: str = "") -> None:
-    events.record_all(
-        cluster_id=run.cluster_id,
-        entries=[events.Entry(kind, workload_id=run.workload_id, run_id=run.pk, data={"code": code} if code else {})],
-        at=at,
-        by=by,
-    )
+def _log(cluster_id: int, entries: Sequence[Entry], by: Person | None = None) -> None:
+    events.record_all(cluster_id=cluster_id, entries=entries, by=by)

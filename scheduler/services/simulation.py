@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
 from budgets.models import Cluster
 from scheduler.executors.base import RankFact
 from scheduler.executors.simulated import Happening, SimulatedRun, next_happening
-from scheduler.models import Node, Rank, Run
-from scheduler.services import events, facts
+from scheduler.models import Rank, Run
+from scheduler.services import facts
+from scheduler.services.events import Second
+from scheduler.services.facts import Said
+
+BATCH = 500
+"""So many runs report in one transaction: a pass that is due meanwhile waits for a fraction of a second."""
 
 
 def advance(cluster: Cluster, now: datetime) -> bool:
@@ -18,71 +23,73 @@ def advance(cluster: Cluster, now: datetime) -> bool:
     Doing it twice, or from two processes at once, changes nothing more: facts are idempotent.
     """
     reported: set[tuple[int, Happening]] = set()
-    nodes: dict[str, Node] = {}
-    while due := _due(cluster, int(now.timestamp()), reported):
-        nodes = nodes or {node.name: node for node in Node.objects.filter(cluster=cluster)}
-        for happening, run in due:
-            _report(run, happening, nodes)
-            reported.add((run.run, happening))
+    runs = going(cluster)
+    while due := _due(runs, int(now.timestamp()), reported):
+        for first in range(0, len(due), BATCH):
+            part = due[first : first + BATCH]
+            facts.report_all(cluster_id=cluster.pk, said=_said(part))
+            reported |= {(run.run, happening) for happening, run in part}
+        # Only what has just begun, or was told to stop since, can have anything more to say.
+        runs = going(cluster, only=[run.run for _happening, run in due])
     return bool(reported)
 
 
-def next_at(cluster: Cluster) -> datetime | None:
-    """When an invented node will have something to report next; None if never."""
-    instants = [happening.at_s for happening, _ in _happenings(cluster)]
-    return datetime.fromtimestamp(min(instants), UTC) if instants else None
-
-
-def _due(cluster: Cluster, now_s: int, reported: set[tuple[int, Happening]]) -> list[tuple[Happening, SimulatedRun]]:
+def _due(
+    runs: Iterable[SimulatedRun], now_s: int, reported: set[tuple[int, Happening]]
+) -> list[tuple[Happening, SimulatedRun]]:
     """What is due and was not reported: another process may have been quicker, and then a report changes nothing."""
     due = [
         (happening, run)
-        for happening, run in _happenings(cluster)
-        if happening.at_s <= now_s and (run.run, happening) not in reported
+        for run in runs
+        if (happening := next_happening(run)) is not None
+        and happening.at_s <= now_s
+        and (run.run, happening) not in reported
     ]
     return sorted(due, key=lambda each: (each[0].at_s, each[1].run))
 
 
-def _happenings(cluster: Cluster) -> list[tuple[Happening, SimulatedRun]]:
-    ranks: dict[int, list[tuple[int, str]]] = {}
-    rows = Rank.objects.filter(run__cluster=cluster).exclude(run__state=Run.State.ENDED)
-    for run_id, index, name in rows.order_by("run", "index").values_list("run_id", "index", "node__name"):
-        ranks.setdefault(run_id, []).append((index, name))
-    runs = Run.objects.filter(cluster=cluster).exclude(state=Run.State.ENDED).select_related("workload")
-    found = []
-    for row in runs.order_by("pk"):
-        run = SimulatedRun(
-            run=row.pk,
-            number=row.number,
-            workload=row.workload.code,
-            ranks=ranks.get(row.pk, []),
-            started_s=int(row.started_at.timestamp()),
-            running_s=events.second(row.running_at),
-            stop_asked_s=events.second(row.stop_asked_at),
-            leave_by_s=events.second(row.leave_by),
-            progress_s=row.workload.progress_s,
-            environment=row.workload.environment,
-        )
-        happening = next_happening(run)
-        if happening is not None:
-            found.append((happening, run))
-    return found
+def going(cluster: Cluster, only: Collection[int] | None = None) -> list[SimulatedRun]:
+    """Runs that have not ended, as their invented nodes see them: all, or those of these ids."""
+    runs = Run.objects.filter(cluster=cluster).exclude(state=Run.State.ENDED)
+    if only is not None:
+        runs = runs.filter(pk__in=only)
+    rows = runs.order_by("pk").values_list(
+        "pk",
+        "number",
+        "workload__code",
+        Second("started_at"),
+        Second("running_at"),
+        Second("stop_asked_at"),
+        Second("leave_by"),
+        "workload__progress_s",
+        "workload__environment",
+    )
+    return [SimulatedRun(*row) for row in rows]
 
 
-def _report(run: SimulatedRun, happening: Happening, nodes: Mapping[str, Node]) -> None:
-    """Each node of the run reports its rank, at the instant at which it happened."""
-    at = datetime.fromtimestamp(happening.at_s, UTC)
-    has_begun = run.running_s is not None
-    for index, name in run.ranks:
-        is_exit = happening.exit_code is not None
-        fact = RankFact(
-            run=run.run,
-            rank=index,
-            state=happening.state,
-            began_age_s=0 if not is_exit else (happening.at_s - run.running_s if run.running_s is not None else None),
-            exited_age_s=0 if is_exit else None,
-            exit_code=happening.exit_code,
-            cause=happening.cause,
-            message="" if has_begun or not is_exit else "told to stop while it was starting up",
-        )
-        facts.report(node=nodes[name], facts=[fact], now=at)
+def _said(due: Sequence[tuple[Happening, SimulatedRun]]) -> list[Said]:
+    """Each node of each run reports its rank, at the instant at which it happened."""
+    ranks: dict[int, list[tuple[int, int]]] = {}
+    rows = Rank.objects.filter(run__in=[run.run for _happening, run in due]).order_by("run_id", "index")
+    for run_id, index, node_id in rows.values_list("run_id", "index", "node_id"):
+        ranks.setdefault(run_id, []).append((index, node_id))
+    return [
+        Said(node_id, _fact(run, happening, index), datetime.fromtimestamp(happening.at_s, UTC))
+        for happening, run in due
+        for index, node_id in ranks.get(run.run, ())
+    ]
+
+
+def _fact(run: SimulatedRun, happening: Happening, rank: int) -> RankFact:
+    is_exit = happening.exit_code is not None
+    began_age_s = 0 if not is_exit else (happening.at_s - run.running_s if run.running_s is not None else None)
+    return RankFact(
+        run=run.run,
+        rank=rank,
+        state=happening.state,
+        began_age_s=began_age_s,
+        exited_age_s=0 if is_exit else None,
+        exit_code=happening.exit_code,
+        cause=happening.cause,
+        message="told to stop while it was starting up" if is_exit and run.running_s is None else "",
+    )

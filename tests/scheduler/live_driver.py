@@ -15,6 +15,7 @@ from budgets.models import BudgetNode, Cluster
 from budgets.services import shares, tree
 from scheduler import snapshots
 from scheduler.engine import Policy, comparisons, order
+from scheduler.executors.simulated import next_happening
 from scheduler.loop import live_on, look_at
 from scheduler.models import Decision, Node, Pass, Reservation, Run, Workload
 from scheduler.services import clusters, nodes, policies, simulation, workloads
@@ -147,8 +148,8 @@ class LiveDriver:
     def _next_instant(self, now_s: int, asked: list[int]) -> int | None:
         instants = [self._heap[0][0]] if self._heap else []
         instants += asked[:1]
-        following = simulation.next_at(self.cluster)
-        instants += [] if following is None else [second_of(following) or 0]
+        happenings = (next_happening(run) for run in simulation.going(self.cluster))
+        instants += [each.at_s - (second(START) or 0) for each in happenings if each is not None]
         instants += self._ends_of_contracts(now_s)
         next_s = min(instants, default=None)
         return self._next_pass_before(now_s, next_s) if self._time_alone_matters() else next_s

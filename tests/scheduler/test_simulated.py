@@ -21,7 +21,6 @@ def run(
         run=7,
         number=number,
         workload="A-0007",
-        ranks=[(0, "h1")],
         started_s=100,
         running_s=running_s,
         stop_asked_s=stop_asked_s,
@@ -72,7 +71,7 @@ def test_what_happens_next(given: SimulatedRun, expected: Happening | None) -> N
 
 def test_what_a_workload_does_not_say_is_drawn_from_its_code_within_bounds() -> None:
     def startup_s(code: str) -> int:
-        silent = SimulatedRun(7, 1, code, [(0, "h1")], 0, None, None, None, 0, {})
+        silent = SimulatedRun(7, 1, code, 0, None, None, None, 0, {})
         happening = next_happening(silent)
         assert happening is not None
         return happening.at_s
