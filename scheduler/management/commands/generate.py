@@ -9,10 +9,9 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from scheduler.management.files import CommandOnFiles, fail, write_text
-from scheduler.simulator.lab import GPUS_PER_NODE, research_lab
+from scheduler.simulator.lab import check_size, research_lab
 
 KINDS = ("research-lab",)
-LEAST_GPUS = 64
 
 
 class Command(CommandOnFiles):
@@ -31,10 +30,8 @@ class Command(CommandOnFiles):
     def handle(self, **options: Any) -> None:
         """Invent and write."""
         days, gpus = options["days"], options["gpus"]
-        if not 1 <= days <= 366:
-            fail("--days", f"must be from 1 to 366, but is {days}")
-        if gpus % GPUS_PER_NODE or not LEAST_GPUS <= gpus <= 100_000:
-            fail("--gpus", f"must be a multiple of {GPUS_PER_NODE} from {LEAST_GPUS} to 100,000, but is {gpus}")
+        if (fault := check_size(days=days, gpus=gpus)) is not None:
+            fail(*fault)
         scenario = research_lab(random.Random(options["seed"]), seed=options["seed"], days=days, gpus=gpus)
         if options["out"] is None:
             self.print_json(scenario)

@@ -59,8 +59,8 @@ class Assumptions:
         14.0, "days", "mean time between gangs of up to half the cluster of one large team", "free"
     )
     # work beyond entitlements
-    free_median_h: float = _assume(6.0, "h", "median duration of unallocated work", "Philly: sweeps, hours")
-    free_spread: float = _assume(0.9, "sigma of ln", "spread of the durations of unallocated work", "Philly")
+    free_median_h: float = _assume(8.0, "h", "median duration of unallocated work", "Philly: sweeps, hours")
+    free_spread: float = _assume(1.0, "sigma of ln", "spread of the durations of unallocated work", "Philly")
     free_think_h: float = _assume(0.5, "h", "mean pause between two of a loop", "free")
     # the world
     startup_least_s: float = _assume(30, "s", "least start-up time", "situation")
@@ -71,6 +71,9 @@ class Assumptions:
     fault_days: float = _assume(60, "days", "mean time between faults of one node", "situation")
     repair_least_h: float = _assume(9, "h", "shortest repair", "free")
     repair_most_h: float = _assume(36, "h", "longest repair", "free")
+    patience_h: float = _assume(
+        2, "h", "how long a repair waits for its node to become empty before somebody asks whoever runs there", "free"
+    )
 
     def __iter__(self) -> Iterator[tuple[Field[float], float]]:
         """Each with its value."""

@@ -83,7 +83,7 @@ def kinds(assume: Assumptions) -> Mapping[str, Kind]:
                 (0, 0),
                 assume.free_median_h * hour,
                 assume.free_spread,
-                36 * hour,
+                72 * hour,
                 assume.free_think_h * hour,
             ),
         )
