@@ -71,6 +71,7 @@ def apply_directly(
             raised. NotAllowed: it isn't theirs, they have a part in what it raises, or a delegate's limit is passed.
         ConflictError: the parent was changed, or the request decided, meanwhile.
     """
+    _check_days(starts_on, ends_on)
     with transaction.atomic():
         row = checks.locked(parent, version)
         lines = _lines(row, cluster, shares, starts_on)
@@ -108,6 +109,7 @@ def draft(
         InputError: shares that are none. NotAllowed: the parent's shares are not theirs to divide.
         ConflictError: the parent was changed since `version`.
     """
+    _check_days(starts_on, ends_on)
     with transaction.atomic():
         row = checks.locked(parent, version)
         checks.allowed(acting_for or by, "share.change", row)
@@ -132,6 +134,7 @@ def save_draft(
     version: int | None = None,
 ) -> Reallocation:
     """Change a draft. Raises as `draft` does, and ConflictError: it is no draft any more, or another tab changed it."""
+    _check_days(starts_on, ends_on)
     with transaction.atomic():
         parent = checks.locked(reallocation.parent)
         row = locked(reallocation, version, State.DRAFT)
@@ -400,6 +403,13 @@ def _lines(
     if not found and not may_be_none:
         raise InputError("shares", "nothing changes")
     return found
+
+
+def _check_days(starts_on: date, ends_on: date | None) -> None:
+    if starts_on < queries.today():
+        raise InputError("starts_on", "can't be a day that is over")
+    if ends_on is not None and ends_on <= starts_on:
+        raise InputError("ends_on", "must be later than the first day")
 
 
 def shares_on(parent: BudgetNode, cluster: Cluster, day: date) -> dict[int, int]:

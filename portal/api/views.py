@@ -25,7 +25,7 @@ from rest_framework.views import APIView
 from budgets.authority import may
 from budgets.models import BudgetNode, Cluster, Person, Share
 from budgets.queries import today, tree_on
-from budgets.services.shares import set_shares
+from budgets.services import reallocations
 from portal.api import problems, serializers
 from portal.clusters import sizes_milli
 from portal.pages import choice, cluster_named, clusters, day_named, whole_number
@@ -127,11 +127,11 @@ class Shares(Api):
         unknown = sorted(set(said["shares"]) - set(children))
         if unknown:
             raise ValidationError({f"shares.{unknown[0]}": [f"It is no child of {code}."]})
-        set_shares(
+        reallocations.apply_directly(
             parent=node,
             cluster=where,
             shares={children[child]: points for child, points in said["shares"].items()},
-            valid_from=said["valid_from"],
+            starts_on=said["valid_from"],
             by=self.person(),
             reason=said["reason"],
             version=said["version"],

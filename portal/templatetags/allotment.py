@@ -9,7 +9,7 @@ from typing import Any
 
 from django import template
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from budgets import authority, queries
 from budgets.models import BudgetNode, Cluster, Person, Role, RoleGrant
@@ -196,7 +196,7 @@ def chip(node: BudgetNode) -> SafeString:
 @register.simple_tag
 def number(value: Number, *, oob: bool = False) -> SafeString:
     """A computed cell of the reallocation editor; `oob` marks it as replacing the one that stands on the page."""
-    mark = format_html(' hx-swap-oob="true"') if oob else ""
+    mark = mark_safe(' hx-swap-oob="true"') if oob else ""
     return format_html('<span id="{}" class="{}"{}>{}</span>', value.id, value.css, mark, value.text)
 
 

@@ -156,9 +156,7 @@ class WriteRequest(Page):
         """The form; what the node has and got stands beside it."""
         person: Person = request.user  # type: ignore[assignment]
         row = self.row(person, number)
-        nodes, among = list(askable(person).select_related("parent")), clusters()
-        if not nodes:
-            raise PermissionDenied("You have no part in any budget, so there is none to ask more for.")
+        nodes, among = self.places(person)
         initial: dict[str, Any] = {"action": new_action(), "starts_on": today()}
         if row is not None:
             initial |= {
@@ -182,7 +180,7 @@ class WriteRequest(Page):
             messages.info(request, "This had been sent already; nothing was changed again.")
             return HttpResponseRedirect(before)
         row = self.row(person, number)
-        nodes, among = list(askable(person).select_related("parent")), clusters()
+        nodes, among = self.places(person)
         data = request.POST.copy()
         does_submit = data.pop("submit", None) is not None
         form = RequestForm(data, nodes=nodes, clusters=among)
@@ -222,6 +220,17 @@ class WriteRequest(Page):
             if does_submit:
                 return requests.submit(request=kept, by=person, figures=figures_of(node, cluster).plain())
             return kept
+
+    def places(self, person: Person) -> tuple[list[BudgetNode], list[Cluster]]:
+        """For which nodes and on which clusters one may ask.
+
+        Raises:
+            PermissionDenied: for none.
+        """
+        nodes = list(askable(person).select_related("parent"))
+        if not nodes:
+            raise PermissionDenied("You have no part in any budget, so there is none to ask more for.")
+        return nodes, clusters()
 
     def row(self, person: Person, number: int | None) -> Request | None:
         """One's own, that can still be changed.

@@ -124,14 +124,18 @@ def test_the_queue_refreshes_itself_but_not_under_ones_hands(
 
 def test_shares_show_what_is_left_while_they_are_typed(lab: Laboratory, desk: Callable[..., Page], live_server) -> None:
     page = desk(lab.mia)
-    page.goto(f"{live_server.url}/budget/A/shares/?cluster=north")
-    expect(page.locator("[data-rest]")).to_have_text("5.00")
+    page.goto(f"{live_server.url}/budget/A/reallocate/?cluster=north")
+    expect(page.locator("#proposed-rest")).to_have_text("5.00")
+    page.get_by_label("Proposed share of A1").press_sequentially("")
     page.get_by_label("Proposed share of A1").fill("80")
-    expect(page.locator("[data-rest]")).to_have_text("\u22125.00: too much")
-    page.get_by_label("Proposed share of A1").fill("60.00")
+    expect(page.locator("#status")).to_have_text("5.00 too much")
+    expect(page.locator("#sentence")).to_contain_text("A1 10.00")
+    page.get_by_role("button", name="in proportion").click()
+    expect(page.get_by_label("Proposed share of A2")).to_have_value("20.00")
+    expect(page.locator("#status")).to_have_text("balances")
     page.get_by_label("Reason").fill("A spring")
-    page.get_by_role("button", name="Set shares").click()
-    expect(page.get_by_text("The shares of A on north are set")).to_be_visible()
+    page.get_by_role("button", name="Apply on").click()
+    expect(page.get_by_text("the shares of A on north change")).to_be_visible()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from budgets.models import LedgerEntry, Share
-from budgets.queries import today
 from scheduler.models import Workload
 
 
@@ -174,64 +171,6 @@ def test_an_unknown_field_is_refused(calm, as_person):
     answer = client.post("/workloads/new/", submission(client.get("/workloads/new/"), owner="max"))
     assert answer.status_code == 400
     assert "There is no field &#x27;owner&#x27; in this form." in answer.content.decode()
-
-
-# --- shares -----------------------------------------------------------------------------------------------------------
-
-
-def share_form(client, lab, a1="60.00", a2="30.00", **changed):
-    """The form of program A, filled."""
-    page = client.get("/budget/A/shares/?cluster=north")
-    return {
-        "action": hidden(page, "action"), "version": hidden(page, "version"), "valid_from": today().isoformat(),
-        "reason": "spring", f"share_{lab.node['A1'].pk}": a1, f"share_{lab.node['A2'].pk}": a2, **changed,
-    }  # fmt: skip
-
-
-def shares_now(calm):
-    """The open shares of A's children."""
-    rows = Share.objects.filter(parent=calm.node["A"], valid_until=None)
-    return dict(rows.values_list("node__code", "basis_points"))
-
-
-def test_a_manager_sets_shares_once(calm, as_person):
-    client = as_person(calm.mia)
-    form = share_form(client, calm)
-    assert client.post("/budget/A/shares/?cluster=north", form).status_code == 302
-    assert shares_now(calm) == {"A1": 6_000, "A2": 3_000}
-    entries = LedgerEntry.objects.count()
-    again = client.post("/budget/A/shares/?cluster=north", form, follow=True)
-    assert "had been set already" in text_of(again)
-    assert LedgerEntry.objects.count() == entries
-    assert "From" in text_of(client.get("/budget/A/?cluster=north"))
-    assert "\u221210.00" in text_of(client.get("/budget/A/?cluster=north"))
-
-
-def test_an_old_tab_does_not_overwrite_newer_shares(calm, as_person):
-    client = as_person(calm.mia)
-    old = share_form(client, calm, a1="10.00")
-    client.post("/budget/A/shares/?cluster=north", share_form(client, calm))
-    assert client.post("/budget/A/shares/?cluster=north", old).status_code == 409
-    assert shares_now(calm) == {"A1": 6_000, "A2": 3_000}
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"a1": "80.00"},
-        {"a1": "many"},
-        {"reason": ""},
-        {"valid_from": "yesterday"},
-        {"valid_from": (today() - timedelta(days=3)).isoformat()},
-        {"version": "x"},
-        {"extra": "1"},
-    ],
-)
-def test_bad_shares_change_nothing(calm, as_person, changed):
-    client = as_person(calm.mia)
-    before = shares_now(calm)
-    assert client.post("/budget/A/shares/?cluster=north", share_form(client, calm, **changed)).status_code == 400
-    assert shares_now(calm) == before
 
 
 # --- cancel, drain ----------------------------------------------------------------------------------------------------

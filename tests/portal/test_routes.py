@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from budgets.queries import today
+from budgets.services import comments, delegations, reallocations, requests
 from tests.portal.conftest import Laboratory
 
 SIGN_IN, OK = "sign in", 200
@@ -47,8 +50,39 @@ ROUTES = [
     same("tree/<slug:cluster>/", "/tree/north/"),
     same("tree/<slug:cluster>/", "/tree/north/", htmx=True),
     same("budget/<str:code>/", "/budget/A/?cluster=north"),
-    Route("budget/<str:code>/shares/", "/budget/A/shares/?cluster=north", (SIGN_IN, 403, 403, OK, 403)),
-    Route("budget/<str:code>/shares/", "/budget/A/shares/?cluster=north", (SIGN_IN, 403, 403, 400, 403), "post"),
+    Route("budget/<str:code>/reallocate/", "/budget/A/reallocate/?cluster=north", (SIGN_IN, 403, 403, OK, 403)),
+    Route(
+        "budget/<str:code>/reallocate/", "/budget/A/reallocate/?cluster=north", (SIGN_IN, 403, 403, 400, 403), "post"
+    ),
+    same("budget/<str:code>/people/", "/budget/A/people/"),
+    Route("budget/<str:code>/people/", "/budget/A/people/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    # The request is Ada's for A1, the proposal Mia's for A, drafted by her: who is neither inside nor above sees none.
+    same("desk/", "/desk/"),
+    same("requests/", "/requests/"),
+    Route("requests/new/", "/requests/new/", (SIGN_IN, OK, OK, OK, 403)),
+    Route("requests/new/", "/requests/new/", (SIGN_IN, 400, 400, 400, 403), "post"),
+    Route("requests/<int:number>/", "/requests/{asked}/", (SIGN_IN, 404, OK, OK, OK)),
+    Route("requests/<int:number>/edit/", "/requests/{drafted}/edit/", (SIGN_IN, 404, OK, 404, 404)),
+    Route(
+        "requests/<int:number>/files/<int:attachment>/", "/requests/{asked}/files/{file}/", (SIGN_IN, 404, OK, OK, OK)
+    ),
+    Route("requests/<int:number>/<slug:verb>/", "/requests/{asked}/deny/", (SIGN_IN, 404, 400, 400, 400), "post"),
+    Route("requests/<int:number>/<slug:verb>/", "/requests/{drafted}/submit/", (SIGN_IN, 404, 400, 404, 404), "post"),
+    Route("reallocations/<int:number>/", "/reallocations/{proposed}/", (SIGN_IN, 404, 404, OK, 404)),
+    Route(
+        "reallocations/<int:number>/<slug:verb>/",
+        "/reallocations/{proposed}/deny/",
+        (SIGN_IN, 404, 404, 400, 404),
+        "post",
+    ),
+    same("people/", "/people/"),
+    same("people/<int:number>/", "/people/{ada}/"),
+    Route("people/<int:number>/<slug:verb>/", "/people/{ada}/disable/", (SIGN_IN, 403, 403, 403, 403), "post"),
+    same("delegations/", "/delegations/"),
+    Route("delegations/", "/delegations/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    Route("delegations/<int:number>/end/", "/delegations/{delegation}/end/", (SIGN_IN, 404, 404, 400, 404), "post"),
+    same("house/", "/house/"),
+    Route("house/", "/house/", (SIGN_IN, 403, 403, 403, 403), "post"),
     same("queue/", "/queue/"),
     same("queue/<slug:cluster>/", "/queue/north/"),
     same("queue/<slug:cluster>/", "/queue/north/", htmx=True),
@@ -108,6 +142,34 @@ def patterns(resolver: URLResolver, prefix: str = "") -> Iterator[str]:
             yield at
 
 
+def governance(lab: Laboratory) -> dict[str, int]:
+    """Numbers of something of each kind that not everybody may see."""
+    asks = {
+        "node": lab.node["A1"],
+        "cluster": lab.cluster,
+        "more_basis_points": 500,
+        "starts_on": today(),
+        "by": lab.ada,
+    }
+    asked = requests.submit(request=requests.draft(**asks, why="w", otherwise="o"), by=lab.ada)
+    file = comments.attach(request=asked, by=lab.ada, name="plan.txt", content=b"plan")
+    drafted = requests.draft(**asks, why="w", otherwise="o")
+    proposed = reallocations.draft(
+        parent=lab.node["A"], cluster=lab.cluster, shares={lab.node["A1"]: 6_000}, starts_on=today(), by=lab.mia
+    )
+    delegation = delegations.give(
+        giver=lab.mia, delegate=lab.max, node=lab.node["A"], limit_basis_points=100, valid_from=today(),
+        valid_until=today() + timedelta(days=2),
+    )  # fmt: skip
+    return {
+        "asked": asked.pk,
+        "file": file.pk,
+        "drafted": drafted.pk,
+        "proposed": proposed.pk,
+        "delegation": delegation.pk,
+    }
+
+
 def test_every_address_is_in_the_table() -> None:
     assert {route.pattern for route in ROUTES} == set(patterns(get_resolver()))
 
@@ -115,9 +177,10 @@ def test_every_address_is_in_the_table() -> None:
 @pytest.mark.parametrize("who", WHO)
 def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
     client = Client() if who == "nobody" else as_person(getattr(lab, who))
+    numbers = {"running": lab.taker.code, "held": lab.taken.code, "ada": lab.ada.pk, **governance(lab)}
     found, wanted = {}, {}
     for route in ROUTES:
-        path = route.path.format(running=lab.taker.code, held=lab.taken.code)
+        path = route.path.format(**numbers)
         headers = {"HX-Request": "true"} if route.htmx else {}
         answer = getattr(client, route.method)(path, headers=headers)
         key = (route.method, path, route.htmx)
