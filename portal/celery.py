@@ -27,6 +27,8 @@ DEADLINES_S = 30
 """How often deadlines and first days of budgets are looked at: what a disabled person held ends within a minute."""
 SEND_S = 60
 """How often e-mail and webhooks that are due are sent; what is told wakes the sender by itself too."""
+LOOK_AFTER_S = 60
+"""How often simulations are looked for that nobody works on."""
 CHECK_S = 3_600
 """How often it is checked against the stored runs."""
 
@@ -58,6 +60,16 @@ app.conf.beat_schedule = {
     },
     "send-messages": {"task": "budgets.tasks.send_messages", "schedule": SEND_S, "options": {"expires": SEND_S}},
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
+    "look-after-simulations": {
+        "task": "scheduler.tasks.look_after_simulations",
+        "schedule": LOOK_AFTER_S,
+        "options": {"expires": LOOK_AFTER_S},
+    },
+    "forget-old-simulations": {
+        "task": "scheduler.tasks.forget_old_simulations",
+        "schedule": CHECK_S,
+        "options": {"expires": CHECK_S},
+    },
 }
 
 

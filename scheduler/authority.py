@@ -42,6 +42,20 @@ def _may_cancel(person: Person, workload: Any) -> bool:
     )
 
 
+def _sees_simulation(person: Person, simulation: Any) -> bool:
+    """Everyone signed in; what if the shares of a node were others, is for its people, as a proposal is."""
+    if simulation is None:
+        return False
+    if simulation.made_by_id == person.pk or simulation.parent is None:
+        return True
+    return has_role(person, simulation.parent.path, INSIDE_ROLES) or _is_operator(person, None)
+
+
+def _may_cancel_simulation(person: Person, simulation: Any) -> bool:
+    """Who asked for it, and operators."""
+    return simulation is not None and (simulation.made_by_id == person.pk or _is_operator(person, None))
+
+
 is_operator = rules.Predicate(_is_operator, name="is an operator")
 
 register("cluster.see", signed_in)
@@ -52,3 +66,6 @@ register("workload.cancel", rules.Predicate(_may_cancel, name="may cancel"))
 register("workload.run_any_command", is_operator)
 register("node.operate", is_operator)
 register("policy.change", is_operator)
+register("simulation.run", signed_in)
+register("simulation.see", rules.Predicate(_sees_simulation, name="sees the simulation"))
+register("simulation.cancel", rules.Predicate(_may_cancel_simulation, name="asked for it or operates"))

@@ -6,7 +6,7 @@ from celery import shared_task
 
 from budgets.models import Cluster
 from scheduler import loop
-from scheduler.services import passes, usage
+from scheduler.services import passes, simulating, usage
 
 
 @shared_task(ignore_result=True)
@@ -38,3 +38,37 @@ def roll_up_usage() -> None:
 def check_usage() -> int:
     """Beat's, hourly: compare the last four weeks of the cache with the stored runs, and put right what differs."""
     return sum(usage.put_right(cluster) for cluster in Cluster.objects.all())
+
+
+# A part may take minutes. It is acknowledged when it is taken: were its message to come back meanwhile, a second worker
+# would find it taken; what is lost with its worker is found by `look_after_simulations`.
+LONG = {
+    "acks_late": False,
+    "time_limit": simulating.TIME_LIMIT_S + 60,
+    "soft_time_limit": simulating.TIME_LIMIT_S,
+    "ignore_result": True,
+}
+
+
+@shared_task(**LONG)
+def prepare_simulation(simulation_id: int) -> bool:
+    """Read the stretch of history that a simulation is about."""
+    return simulating.prepare(simulation_id)
+
+
+@shared_task(**LONG)
+def run_simulation_part(part_id: int) -> bool:
+    """Run one variant of a simulation."""
+    return simulating.run_part(part_id)
+
+
+@shared_task(ignore_result=True)
+def look_after_simulations() -> int:
+    """Beat's, every minute: give up lost workers, and send again what nobody works on."""
+    return simulating.look_after()
+
+
+@shared_task(ignore_result=True)
+def forget_old_simulations() -> int:
+    """Beat's, hourly: drop simulations that have been over for long."""
+    return simulating.forget_old()

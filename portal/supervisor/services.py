@@ -6,7 +6,7 @@ other people's commands gets none of them (`bare_environment`).
 
 import http.client
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from portal.supervisor.databases import Addresses
@@ -16,6 +16,9 @@ from portal.supervisor.processes import Service
 
 DEFAULT_PORT = 8000
 TASK_WORKERS = 2
+SIMULATION_WORKERS = 2
+SIMULATION_NICENESS = 10
+"""Simulations give way to passes and pages wherever these want the processor."""
 AGENT_GRACE_S = 25
 """An agent stops its workloads in their own grace before it ends."""
 
@@ -89,7 +92,7 @@ def setup_steps(*, with_demo: bool) -> list[Step]:
 
 def services(here: Installation) -> list[Service]:
     """What runs until it is stopped, in the order of starting; stopping is the reverse."""
-    return [web(here), worker(here), *agents(here), beat(here)]
+    return [web(here), worker(here), simulations(here), *agents(here), beat(here)]
 
 
 def web(here: Installation) -> Service:
@@ -110,6 +113,18 @@ def worker(here: Installation) -> Service:
         *("celery", "-A", "portal.celery", "worker", "--loglevel", "INFO", "--concurrency", str(TASK_WORKERS)),
         *("--without-gossip", "--without-mingle", "--hostname", f"{here.place.identity}@%h"),
     )
+
+
+def simulations(here: Installation) -> Service:
+    """The worker that runs what people simulate, on a queue of its own, so that no pass waits behind a simulation."""
+    service = _portal_service(
+        here,
+        "simulations",
+        *("celery", "-A", "portal.celery", "worker", "--loglevel", "INFO", "--concurrency", str(SIMULATION_WORKERS)),
+        *("--queues", "simulations", "--without-gossip", "--without-mingle"),
+        *("--hostname", f"{here.place.identity}-simulations@%h"),
+    )
+    return replace(service, argv=("nice", "-n", str(SIMULATION_NICENESS), *service.argv))
 
 
 def beat(here: Installation) -> Service:
