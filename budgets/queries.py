@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
@@ -11,7 +11,8 @@ from itertools import pairwise
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, LedgerEntry, Person, Role, RoleGrant, Share
+from budgets import past
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, Role, RoleGrant, Share
 
 WEIGHING_DAYS = 35
 """How long a closed node stays in the tree: longer than any lookback, so that its past use weighs to the end."""
@@ -58,13 +59,14 @@ def midnight(day: date) -> datetime:
 
 
 def tree_on(cluster: Cluster, day: date, *, also: Collection[int] = ()) -> list[TreeRow]:
-    """The tree as it hung and was divided on that day, parents before their children, siblings by code.
+    """The tree as it hung, was called and was divided on that day, parents before their children, siblings by code.
 
-    Nodes that did not exist yet are left out, and so are those closed for more than WEIGHING_DAYS, unless their
-    ids are in `also` (or something of `also` is below them). Two queries, three for a day that is over.
+    On a day that is over its nodes carry the names they had when it ended, and are closed only if they were by then:
+    they are for reading. Nodes that did not exist yet are left out, and so are those closed for more than
+    WEIGHING_DAYS, unless their ids are in `also` (or something of `also` is below them). Two queries, three for a day that is over.
     """
     nodes = {node.pk: node for node in BudgetNode.objects.all()}
-    parents = _parents_on(nodes.values(), day)
+    parents = _as_they_were(nodes, day)
     kept = _kept(nodes, parents, day, also)
     given: dict[int, int] = {}
     for share in Share.objects.filter(in_force(day), cluster=cluster):
@@ -168,15 +170,16 @@ def _entitlement(pk: int, day: date, shares: dict[int, list[Share]], known: dict
     return known[pk]
 
 
-def _parents_on(nodes: Iterable[BudgetNode], day: date) -> dict[int, int | None]:
-    """Parent ids as they were when that day ended: today's, with later moves taken back (newest first)."""
-    parents = {node.pk: node.parent_id for node in nodes}
-    if day < today():
-        later = LedgerEntry.objects.filter(verb="node.moved", at__gte=midnight(day + timedelta(days=1)))
-        for entry in later.order_by("-id"):
-            if entry.node_id in parents and entry.before:
-                parents[entry.node_id] = entry.before["parent"]
-    return parents
+def _as_they_were(nodes: dict[int, BudgetNode], day: date) -> dict[int, int | None]:
+    """Parent ids when that day ended; on a day that is over, the nodes get their names of then."""
+    if day >= today():
+        return {pk: node.parent_id for pk, node in nodes.items()}
+    over = midnight(day + timedelta(days=1))
+    then = past.since(over)
+    for node in nodes.values():
+        node.name = then.name_at(node, over)
+        node.closed_at = node.closed_at if node.closed_at is None or node.closed_at < over else None
+    return {pk: then.parent_at(node, over) for pk, node in nodes.items()}
 
 
 def _kept(nodes: dict[int, BudgetNode], parents: dict[int, int | None], day: date, also: Collection[int]) -> list[int]:
