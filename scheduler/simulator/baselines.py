@@ -76,15 +76,20 @@ class Baseline:
         return tuple(record.job.id for record in self._queue())
 
     def decide(self, told: Mapping[str, str]) -> Plan:
-        """Hold what was closed, start what had to wait for others to leave, then place."""
+        """Hold what was closed, end plans, then place.
+
+        What holding and ending give back is seen by the next pass of the same instant: were anybody started before,
+        somebody ahead of it could want its devices at once.
+        """
         self._decisions = []
         self._told = told
         held = self._hold_closed()
-        self._settle_plans(held)
+        self._end_plans(held)
         waiting = [
             each for each in self._queue() if each.job.id not in held and each.job.id not in self.snapshot.claims
         ]
-        self.place(waiting, Room.free_now(self.snapshot, self.hardware))
+        if not self._decisions:
+            self.place(waiting, Room.free_now(self.snapshot, self.hardware))
         return Plan(self.snapshot.now_s, tuple(self._decisions), tuple(each.job.id for each in waiting), {})
 
     def is_moved_by_time(self) -> bool:
@@ -107,7 +112,8 @@ class Baseline:
             self.say(name, Action.HOLD, Reason(Code.CLOSED, "Its project is closed: move it or cancel it."))
         return held
 
-    def _settle_plans(self, held: set[str]) -> None:
+    def _end_plans(self, held: set[str]) -> None:
+        """A plan holds devices until all have left whom it waits for; then the order decides, as for everybody."""
         for claim in sorted(self.snapshot.claims.values(), key=lambda each: (each.made_s, each.workload)):
             if claim.workload in held:
                 continue
@@ -116,7 +122,8 @@ class Baseline:
                 reason = Reason(Code.WAITING_NODES, "Its plan ended: a node of it is not fit any longer.")
                 self.say(claim.workload, Action.END_CLAIM, reason)
             elif not any(name in self.snapshot.runs for name in claim.waits_for):
-                self.start(self.view.jobs[claim.workload], claim.holdings)
+                reason = Reason(Code.WAITING_VICTIMS, "Its plan ended: all have left whom it waited for.")
+                self.say(claim.workload, Action.END_CLAIM, reason)
 
     # --- for schedulers -------------------------------------------------------------------------------------------
 

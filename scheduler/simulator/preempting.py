@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
 from typing import Any
 
 from scheduler.engine import Candidate, Code, Reason, amount, choose_whole_nodes
@@ -18,11 +17,12 @@ class ShortestRemainingFirst(Baseline):
     """At every event all that could run, by the time they have left: whoever fits at its turn runs (srtf).
 
     What runs can only stay where it is; what starts goes where devices are free, else where those who come later run.
-    Where somebody who is stopped could go on elsewhere, that place is kept, so that nobody starts there in vain.
+    Where somebody who is stopped could go on elsewhere, that place is kept, so that nobody starts there in vain: a pass
+    that stops somebody decides nothing further, and the next one of the same instant sees who has left.
     """
 
     def key(self, record: JobRecord) -> tuple[Any, ...]:
-        """By time left, then submission."""
+        """By time left, with what a restart would repeat, then submission."""
         return self._left_s(record), record.submitted_s, record.job.id
 
     def _left_s(self, record: JobRecord) -> int:
@@ -31,6 +31,8 @@ class ShortestRemainingFirst(Baseline):
             began_s = record.runs[-1].running_s
             assert began_s is not None
             done_s += self.snapshot.now_s - began_s
+        elif record.runs and record.state != "starting":
+            done_s -= min(record.job.restart_cost_s, done_s)
         return record.job.duration_s - done_s
 
     def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
@@ -40,30 +42,24 @@ class ShortestRemainingFirst(Baseline):
         by_name, now_s = self.snapshot.nodes.by_name, self.snapshot.now_s
         for run in running.values():
             could.give({name: size for name, size in run.holdings.items() if by_name[name].may_start(now_s)})
-        planned: list[tuple[JobRecord, Mapping[str, int]]] = []
-        victims: list[RunRecord] = []
         returning = self.returning()
         leaving = {record.job.id for record in returning}
-        line = [*waiting, *returning, *(run.job for run in running.values())]
-        for record in sorted(line, key=self.key):
+        line = sorted([*waiting, *returning, *(run.job for run in running.values())], key=self.key)
+        for turn, record in enumerate(line):
             own = running.get(record.job.id)
-            if own is not None and self._stays(own, could):
-                continue
-            if own is not None or record.job.id in leaving:
-                if own is not None:
-                    victims.append(own)
-                if will_return(record):
-                    self._keep_place(record.job, room, could)
-                continue
-            holdings = self.hold(room, record)
-            if holdings is None and (holdings := could.place(record.job.size_milli, record.job.node)) is not None:
-                planned.append((record, holdings))
-                room.take_free_part(holdings)
-            if holdings is None:
-                self.wait_for_room(record, room)
-            else:
+            if own is not None:
+                could.take_free_part(own.holdings)
+            elif record.job.id in leaving:
+                self._keep_place(record.job, room, could)
+            elif (holdings := self.hold(room, record)) is not None:
                 could.take(holdings)
-        self._stop_for(planned, victims)
+            elif (holdings := could.place(record.job.size_milli, record.job.node)) is not None:
+                could.take(holdings)
+                behind = [running[each.job.id] for each in line[turn + 1 :] if each.job.id in running]
+                self._stop_for(record, holdings, [run for run in behind if not self._stays(run, could)])
+                return
+            else:
+                self.wait_for_room(record, room)
 
     def _keep_place(self, job: Job, room: Room, could: Room) -> None:
         """Nobody later starts, or stays, where it will go on when it has left; those who run there leave only then."""
@@ -81,15 +77,10 @@ class ShortestRemainingFirst(Baseline):
         could.take(holdings)
         return True
 
-    def _stop_for(self, planned: Sequence[tuple[JobRecord, Mapping[str, int]]], victims: Sequence[RunRecord]) -> None:
-        """Each victim leaves for the first who was given devices of its nodes; each of those waits for all of them."""
-        told: set[str] = set()
-        for record, holdings in planned:
-            of_its_nodes = [run for run in victims if not holdings.keys().isdisjoint(run.holdings)]
-            waits_for = [run.id for run in of_its_nodes]
-            news = [run for run in of_its_nodes if run.id not in told]
-            told.update(run.id for run in news)
-            self.claim(record, holdings, news, "has less time left", waits_for)
+    def _stop_for(self, record: JobRecord, holdings: Mapping[str, int], losers: Sequence[RunRecord]) -> None:
+        """Those of the losers leave that are where it will start."""
+        victims = [run for run in losers if not holdings.keys().isdisjoint(run.holdings)]
+        self.claim(record, holdings, victims, "has less time left", [run.id for run in victims])
 
 
 class Priority(Baseline):
@@ -139,10 +130,7 @@ class Priority(Baseline):
         victims = Victims(self, room)
         returning = self.returning()
         leaving_ids = {record.job.id for record in returning}
-        line = [(self.key(record), record) for record in [*waiting, *returning]]
-        heapify(line)
-        while line:
-            record = heappop(line)[1]
+        for record in sorted([*waiting, *returning], key=self.key):
             job = record.job
             if job.id in leaving_ids:
                 self._keep_place(job, room, victims)
@@ -159,25 +147,19 @@ class Priority(Baseline):
             if holdings is None:
                 self.wait_for_room(record, room)
                 continue
+            if leaving is not None:
+                self.claim(record, holdings, leaving, "has a higher level", [run.id for run in leaving])
+                return
             for team in teams:
                 protected_milli[team] += size_milli
-            room.take_free_part(holdings)
-            if leaving is None:
-                self.start(record, holdings)
-            else:
-                victims.stop(leaving)
-                self.claim(record, holdings, leaving, "has a higher level", [run.id for run in leaving])
-                for run in leaving:
-                    if will_return(run.job):
-                        leaving_ids.add(run.job.job.id)
-                        heappush(line, (self.key(run.job), run.job))
+            room.take(holdings)
+            self.start(record, holdings)
 
     def _keep_place(self, job: Job, room: Room, victims: Victims) -> None:
         """Nobody later starts where it will go on when it has left; whom it stops there leaves only then."""
         holdings = room.place(job.size_milli, job.node)
         if holdings is None and (found := victims.find(job)) is not None:
             holdings = found[0]
-            victims.stop(found[1])
         if holdings is not None:
             room.take_free_part(holdings)
 
@@ -228,12 +210,6 @@ class Victims:
         if found is None and job.node is None:
             self._failed.add((job.level, job.size_milli))
         return found
-
-    def stop(self, victims: Sequence[RunRecord]) -> None:
-        """These are on their way out, and are nobody else's victims."""
-        gone = {run.id for run in victims}
-        for runs in self._by_node.values():
-            runs[:] = [run for run in runs if run.id not in gone]
 
     def _lower(self, name: str, level: int) -> list[RunRecord]:
         """Runs of a node that a level may stop: lowest level first, the latest start first."""

@@ -201,6 +201,18 @@ def test_srtf_holds_devices_while_victims_leave() -> None:
     assert spans(lived("srtf", rows)) == {"a": [(0, 11), (71, 181)], "b": [(11, 31)], "c": [(31, 71)]}
 
 
+def test_srtf_counts_what_a_restart_repeats_as_left() -> None:
+    rows = [
+        {"id": "a", "gpus": 1, "duration": "45m", "restart_cost": "2m"},
+        {"id": "b", "gpus": 1, "duration": "45m"},
+        {"id": "short", "gpus": 1, "submit": "1m", "duration": "5m", "node": "h2"},
+        {"id": "pair", "gpus": 2, "submit": "1m", "duration": "5m", "node": "h1"},
+    ]
+    # both are stopped with equally much left, and one can go on beside "short": b, as a would do a minute again
+    outcome = lived("srtf", rows, nodes={"h1": 2, "h2": 2})
+    assert spans(outcome) == {"a": [(0, 1), (6, 51)], "b": [(0, 1), (1, 45)], "short": [(1, 6)], "pair": [(1, 6)]}
+
+
 # --- priority ---------------------------------------------------------------------------------------------------------
 
 CAPPED = {"A": {"shares": 1, "cap_gpus": 4}, "B": {"shares": 1, "cap_gpus": 4}}
@@ -295,6 +307,29 @@ def test_nobody_is_preempted_in_vain() -> None:
     assert spans(lived("priority", rows)) == {"low": [(0, 60)], "kept": [(0, 60)], "high": [(60, 120)]}
 
 
+def test_a_plan_keeps_its_devices_until_all_have_left_and_then_the_order_decides() -> None:
+    rows = [
+        {"id": "gang", "gpus": 8, "level": "LOW", "duration": "3h", "exit_delay": "2m"},
+        {"id": "normal", "gpus": 3, "submit": "10m", "duration": "20m"},
+        {"id": "high", "gpus": 4, "level": "HIGH", "submit": "11m", "duration": "30m", "node": "h1"},
+    ]
+    outcome = lived("priority", rows, nodes={"h1": 4, "h2": 4}, policy={"scheduler": "priority", "grace_s": 300})
+    # "normal" stops the gang and is to have h1; meanwhile "high" came, which would stop it there in the same second
+    assert spans(outcome) == {"gang": [(0, 12), (42, 212)], "normal": [(12, 32)], "high": [(12, 42)]}
+    assert outcome.jobs[1].runs[0].holdings == {"h2": 3_000}
+
+
+def test_nobody_starts_where_a_gang_goes_on_that_another_stops() -> None:
+    rows = [
+        {"id": "pinned", "gpus": 2, "level": "HIGH", "node": "h1"},
+        {"id": "gang", "gpus": 4, "duration": "10m"},
+        {"id": "high", "gpus": 0.5, "level": "HIGH", "submit": "5m", "node": "h3"},
+        {"id": "low", "gpus": 1, "level": "LOW", "submit": "5m"},
+    ]
+    outcome = lived("priority", rows, nodes={"h1": 2, "h2": 2, "h3": 2, "h4": 2})
+    assert spans(outcome) == {"pinned": [(0, 60)], "gang": [(0, 5), (5, 10)], "high": [(5, 65)], "low": [(5, 65)]}
+
+
 @pytest.mark.parametrize(("level", "shown"), [('"URGENT"', '"URGENT"'), ("1.5", '"1.5"'), ("true", "true")])
 def test_a_level_that_is_none_is_refused(level: str, shown: str) -> None:
     content = (
@@ -342,11 +377,24 @@ def test_slots_are_whole_gpus_by_shares_and_whole_nodes_first() -> None:
 # --- every world ------------------------------------------------------------------------------------------------------
 
 
+@st.composite
+def ranked_worlds(draw: st.DrawFn) -> dict[str, Any]:
+    """Stormy worlds with caps, whose workloads have levels and may be protected."""
+    world = draw(stormy_worlds())
+    for row in world["workloads"]:
+        row["level"] = draw(st.integers(0, 2))
+        row["protected"] = draw(st.sampled_from([False, False, False, True]))
+    for name, value in world["tree"].items():
+        shares = value if isinstance(value, dict) else {"shares": value}
+        world["tree"][name] = shares | {"cap_gpus": draw(st.integers(1, 8))}
+    return world
+
+
 @pytest.mark.parametrize("scheduler", PLAIN)
 @WORLDS
 @given(data=st.data())
 def test_no_gpu_twice_gangs_whole_and_nothing_forgotten(scheduler: str, data: st.DataObject) -> None:
-    drawn = data.draw(stormy_worlds())
+    drawn = data.draw(ranked_worlds())
     scenario = parse(json.dumps(drawn | {"policy": drawn.get("policy", {}) | {"scheduler": scheduler}}))
     world = World(scenario)
     world.run()
@@ -360,9 +408,7 @@ def test_no_gpu_twice_gangs_whole_and_nothing_forgotten(scheduler: str, data: st
         else:
             assert all(amount == capacity[name] for name, amount in run.holdings.items()), "whole nodes only"
             assert held_milli >= size_milli > held_milli - min(run.holdings.values())
-        if run.end_s == run.start_s:  # whoever was stopped in this instant may stop another when it goes on elsewhere
-            assert run.preempted_by is not None
-            continue
+        assert run.end_s != run.start_s or run.preempted_by is None, "nobody starts to be stopped in the same second"
         for name, amount in run.holdings.items():
             steps[name].append((run.start_s, amount))
             if run.end_s is not None:
