@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-ON_FILES = ("simulate", "rank", "generate", "import_trace")
+ON_FILES = ("simulate", "sweep", "rank", "generate", "import_trace")
 """Commands that work on files alone: they run without setting Django up, which would take longer than most of them."""
 
 

@@ -46,7 +46,7 @@ def is_asked_for(options: Mapping[str, Any]) -> bool:
         return False
     if options["file"] is not None:
         fail("FILE", f"{options['file']!r} is a scenario, and --trace is given: only one of both can run")
-    for option in ("order_at", "until"):
+    for option in ("order_at", "until", "add"):
         if options[option] is not None:
             fail(f"--{option.replace('_', '-')}", "belongs to a scenario, not to --trace")
     return True

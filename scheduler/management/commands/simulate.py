@@ -22,6 +22,7 @@ from scheduler.simulator import (
     served_by_node,
     simulate,
 )
+from scheduler.simulator.variants import with_more
 
 
 class Command(CommandOnFiles):
@@ -35,6 +36,7 @@ class Command(CommandOnFiles):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--order-at", metavar="INSTANT", help="print the order of the queue at an instant instead")
         parser.add_argument("--until", metavar="INSTANT", help="end then, whatever the file says")
+        parser.add_argument("--add", metavar="FILE", help="lay the work in this file over it: its workloads and events")
         trace_mode.add_options(parser)
 
     def handle(self, **options: Any) -> None:
@@ -47,6 +49,11 @@ class Command(CommandOnFiles):
             scenario = parse(read_text(name))
         except ScenarioError as error:
             fail(name, str(error))
+        if options["add"] is not None:
+            try:
+                scenario = with_more(scenario, read_text(options["add"]))
+            except ScenarioError as error:
+                fail(options["add"], str(error))
         if options["until"] is not None:
             scenario = replace(scenario, until_s=read_duration_option("--until", options["until"]))
         if options["order_at"] is not None:

@@ -1,0 +1,178 @@
+"""Simulations as pages and API show them: lists, how far each is, and variants side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet
+
+from budgets.authority import INSIDE_ROLES, may, nodes_with
+from budgets.models import BudgetNode, Person
+from scheduler.authority import is_operator
+from scheduler.models import Simulation, SimulationPart
+from scheduler.simulator.comparison import CLASSES, changes_by_node
+from scheduler.simulator.sweeps import KNOBS, said, table
+
+HEAVY = ("scenario", "measured")
+"""Columns of a simulation that lists and progress leave in the database."""
+MOST_NODES_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far the whole is: 0 to 100, the mean of its parts; `done` of `parts` are over."""
+
+    percent: int
+    done: int
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLine:
+    """One class of work, with {count, median_s, p90_s} for each part, None for one that has not finished."""
+
+    name: str
+    waits: Sequence[Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """One budget node: what was charged to it in each part (None: not finished), and each part's change from the base.
+
+    `deliveries` are what of its owed time it was given, 0 to 1.
+    """
+
+    code: str
+    node: BudgetNode | None
+    charged_milli_s: Sequence[int | None]
+    changes_milli_s: Sequence[int | None]
+    deliveries: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Parts side by side.
+
+    Attributes:
+        parts: what really happened first, where it is history, then the variants.
+        base: the index of the part that the others are compared with: the first variant that changes nothing, else the
+            first that has finished; None while there is none.
+        waits: "all", then each class that has work.
+        nodes: those that lose most first; those below the root's children are indented by `depth`.
+        off: how far the replay of things as they were is off, None where that is not known.
+    """
+
+    parts: Sequence[SimulationPart]
+    base: int | None
+    waits: Sequence[WaitLine]
+    nodes: Sequence[NodeLine]
+    off: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepLine:
+    """One value of a swept knob, as people say it; `spreads` are [least, median, most] by column, None without any."""
+
+    value: int
+    title: str
+    runs: int
+    wanted: int
+    spreads: Mapping[str, Any]
+
+
+def visible(person: Person) -> QuerySet[Simulation]:
+    """What the person may see, the latest first, without what is heavy."""
+    rows = Simulation.objects.defer(*HEAVY).select_related("made_by", "cluster", "parent")
+    if is_operator.test(person, None):
+        return rows
+    theirs = rows.filter(parent=None) | rows.filter(made_by=person)
+    return theirs | rows.filter(parent__path__overlap=nodes_with(person, INSIDE_ROLES))
+
+
+def named(person: Person, number: int) -> Simulation | None:
+    """The simulation of that number, if it is there and the person may see it."""
+    rows = Simulation.objects.defer(*HEAVY).select_related("made_by", "cluster", "parent")
+    row = rows.filter(pk=number).first()
+    return row if row is not None and may(person, "simulation.see", row) else None
+
+
+def parts_of(simulation: Simulation) -> list[SimulationPart]:
+    """Its parts in order, without their runs. One query."""
+    return list(SimulationPart.objects.filter(simulation=simulation).defer("runs").order_by("number"))
+
+
+def progress(parts: Sequence[SimulationPart]) -> Progress:
+    """How far the variants are."""
+    variants = [part for part in parts if part.number]
+    done = [part for part in variants if part.state not in Simulation.OPEN_STATES]
+    percent = sum(100 if part in done else part.progress_percent for part in variants) // max(1, len(variants))
+    return Progress(percent, len(done), len(variants))
+
+
+def sides(simulation: Simulation, parts: Sequence[SimulationPart]) -> Sides:
+    """The figures of a comparison, side by side. One query, for names and colours of budget nodes."""
+    known = {index: part.figures for index, part in enumerate(parts) if part.figures is not None and part.number}
+    unchanged = [index for index in known if not parts[index].change]
+    base = next(iter(unchanged or known), None)
+    off = next((known[index].get("off") for index in unchanged), None)
+    return Sides(parts, base, _waits(parts), _nodes(parts, base), off)
+
+
+def _waits(parts: Sequence[SimulationPart]) -> list[WaitLine]:
+    lines = []
+    for name in ("all", *CLASSES):
+        waits = [None if part.figures is None else part.figures["waits"][name] for part in parts]
+        if name == "all" or any(each is not None and each["count"] for each in waits):
+            lines.append(WaitLine(name, waits))
+    return lines
+
+
+def _nodes(parts: Sequence[SimulationPart], base: int | None) -> list[NodeLine]:
+    """Budget nodes in the order of what they lose most in any variant; in that of the base where nothing changes."""
+    if base is None:
+        return []
+    changes = [
+        None
+        if part.figures is None
+        else {row["node"]: row for row in changes_by_node(parts[base].figures, part.figures)}
+        for part in parts
+    ]
+    told = parts[base].figures["nodes"]
+    rows = {row.code: row for row in BudgetNode.objects.filter(code__in=list(told))}
+    lines = []
+    for code in told:
+        if code:
+            mine = [None if each is None else each[code] for each in changes]
+            lines.append(
+                NodeLine(
+                    code,
+                    rows.get(code),
+                    [None if row is None else row["after_milli_s"] for row in mine],
+                    [None if row is None else row["change_milli_s"] for row in mine],
+                    [None if part.figures is None else part.figures["nodes"][code]["delivery"] for part in parts],
+                )
+            )
+    variants = [index for index, part in enumerate(parts) if part.number]
+    lines.sort(key=lambda line: (min((line.changes_milli_s[index] or 0) for index in variants), line.code))
+    return lines[:MOST_NODES_SHOWN]
+
+
+def sweep_lines(simulation: Simulation, parts: Sequence[SimulationPart]) -> list[SweepLine]:
+    """A line for each value of the knob, over the seeds that have finished."""
+    knob = KNOBS[simulation.asked["knob"]]
+    rows = [
+        (part.change["policy"][knob.name], part.figures) for part in parts if part.number and part.figures is not None
+    ]
+    told = {line["value"]: line for line in table(rows)}
+    return [
+        SweepLine(
+            value=value,
+            title=said(knob, value),
+            runs=told[value]["runs"] if value in told else 0,
+            wanted=simulation.asked["seeds"],
+            spreads=told.get(value, {}),
+        )
+        for value in simulation.asked["values"]
+    ]
