@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.engine import Candidate, Code, Reason, amount, choose_whole_nodes
 
-from .baselines import Baseline, View, will_return
+from .baselines import Baseline, View
 from .records import JobRecord, RunRecord
 from .room import Room
 from .scenario import Job
