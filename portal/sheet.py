@@ -158,14 +158,16 @@ def _got(books: Books) -> Fraction | None:
 
 def _sentence(node: BudgetNode, rows: Sequence[Row], was: int, left: int, starts: str) -> str:
     """Who gets more, and from whom it comes."""
-    more = [f"{row.node.code} {formats.share(row.change)}{formats.NARROW_NBSP}%" for row in rows if row.change > 0]
-    less = [f"{formats.share(-row.change)} from {row.node.code}" for row in rows if row.change < 0]
+    more = [f"{row.node.code} {formats.share_percent(row.change)}" for row in rows if row.change > 0]
+    less = [f"{formats.share_percent(-row.change)} from {row.node.code}" for row in rows if row.change < 0]
     if left < was and left >= 0:
-        less.append(f"{formats.share(was - left)} from unassigned")
+        less.append(f"{formats.share_percent(was - left)} from unassigned")
     if left > was:
-        more.append(f"unassigned {formats.share(left - was)}{formats.NARROW_NBSP}%")
+        more.append(f"unassigned {formats.share_percent(left - was)}")
     if not more and not less:
         return f"Nothing changes yet: edit a proposed share of {node.code}."
+    if not any(row.change > 0 for row in rows):
+        return f"Takes {_and(less)} of {node.code} from {starts} on, and leaves it unassigned."
     return f"Gives {_and(more)} more of {node.code} from {starts}: {_and(less) or 'from nobody yet'}."
 
 
@@ -178,7 +180,7 @@ def _warnings(rows: Sequence[Row], left: int) -> list[str]:
     found = []
     if left < 0:
         found.append(
-            f"The children would have {formats.share(-left)}{formats.NARROW_NBSP}% more than there is. "
+            f"The children would have {formats.share_percent(-left)} more than there is. "
             "Take it from others, or give less."
         )
     mine = [row.node.code for row in rows if row.has_part and row.change > 0]
@@ -228,8 +230,8 @@ def take(how: str, rows: Sequence[Row], books: Mapping[int, Books]) -> dict[int,
     if sum(limit for limit, weight in zip(most, weights, strict=True) if weight) < missing:
         words = "went unused by" if how == "unused" else "is left with"
         raise NothingToTake(
-            f"{formats.share(missing)}{formats.NARROW_NBSP}% is missing, and only "
-            f"{formats.share(sum(most))}{formats.NARROW_NBSP}% {words} those who are neither raised nor kept."
+            f"{formats.share_percent(missing)} is missing, and only "
+            f"{formats.share_percent(sum(most))} {words} those who are neither raised nor kept."
         )
     for row, part in zip(givers, split.taken(missing, weights, most), strict=True):
         proposed[row.node.pk] -= part

@@ -137,6 +137,7 @@ class FollowUp(models.Model):
 
     reallocation = models.OneToOneField(Reallocation, models.PROTECT, related_name="follow_up")
     due_on = models.DateField()
+    asked_at = models.DateTimeField(null=True, blank=True, help_text="when its managers were told that it is due")
     verdict = models.CharField(max_length=8, choices=Verdict, blank=True)
     text = models.TextField(blank=True)
     figures = models.JSONField(null=True)

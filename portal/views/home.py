@@ -9,10 +9,11 @@ from fractions import Fraction
 from django.http import HttpRequest, HttpResponse
 
 from budgets.authority import nodes_with
-from budgets.models import BudgetNode, Cluster, Person, Role
+from budgets.models import OPEN_STATES, BudgetNode, Cluster, Person, Request, Role
 from budgets.queries import today, tree_on
 from portal.clusters import sizes_milli
 from portal.pages import Page, clusters, render_page
+from portal.views.requests import on_desk
 from scheduler.models import Workload
 from scheduler.queries import figures, usage
 
@@ -48,9 +49,12 @@ class Home(Page):
         among = clusters()
         end = now.replace(minute=0, second=0, microsecond=0)
         sizes = sizes_milli()
+        asked, proposed = on_desk(person)
         context = {
             "here": "home",
             "needs": needs_me(person, now),
+            "to_decide": [*asked, *proposed],
+            "asks": my_requests(person),
             "mine": my_workloads(person),
             "budgets": my_budgets(person, among, end),
             "pyramid": [
@@ -68,6 +72,14 @@ def needs_me(person: Person, now: datetime) -> list[Workload]:
     held = rows.filter(state=Workload.State.HELD)
     ended = rows.filter(state__in=bad_ends, ended_at__gte=now - NEEDS_SINCE)
     return [*held[:MINE_SHOWN], *ended.order_by("-ended_at")[:MINE_SHOWN]]
+
+
+def my_requests(person: Person) -> list[Request]:
+    """What I asked for that is not decided yet."""
+    rows = Request.objects.filter(author=person, state__in=OPEN_STATES).select_related(
+        "node", "parent", "desk", "cluster"
+    )
+    return list(rows[:MINE_SHOWN])
 
 
 def my_workloads(person: Person) -> list[Workload]:

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 
 from budgets.authority import in_force, may
-from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, LedgerEntry, Person, RoleGrant
+from budgets.models import (
+    WHOLE_BASIS_POINTS,
+    BudgetNode,
+    Cluster,
+    LedgerEntry,
+    Person,
+    Reallocation,
+    Request,
+    RoleGrant,
+    State,
+)
 from budgets.queries import TreeRow, entitlement_steps, today, tree_on
 from portal import charts
 from portal.clusters import sizes_milli
@@ -115,6 +125,8 @@ class NodeBudget(Page):
             "changes": share_changes(node, cluster),
             "people": people_of(node),
             "may_change": own.has_children and may(person, "share.change", node),
+            "may_ask": node.parent_id is not None and not node.is_closed and may(person, "request.make", node),
+            "pending": pending_of(node, cluster, person),
         }
         return render_page(request, "node", context)
 
@@ -181,6 +193,18 @@ def unassigned_of(own: TreeRow, units: Fraction) -> Unassigned | None:
         return None
     entitlement = own.entitlement * Fraction(own.unassigned, WHOLE_BASIS_POINTS)
     return Unassigned(own.unassigned, entitlement, entitlement * units, entitlement * units * HOURS_A_WEEK)
+
+
+def pending_of(node: BudgetNode, cluster: Cluster, person: Person) -> list[Request | Reallocation]:
+    """Open requests of the node's children and of itself, and changes of its shares that are proposed or to come; as
+    far as the person may see them.
+    """
+    asked = Request.objects.filter(Q(parent=node) | Q(node=node), cluster=cluster, state=State.SUBMITTED)
+    proposed = Reallocation.objects.filter(parent=node, cluster=cluster, state__in=[State.SUBMITTED, State.APPROVED])
+    return [
+        *(row for row in asked.select_related("node", "parent") if may(person, "request.see", row)),
+        *(row for row in proposed.select_related("parent") if may(person, "reallocation.see", row)),
+    ]
 
 
 def share_changes(node: BudgetNode, cluster: Cluster) -> list[ShareChange]:
