@@ -13,7 +13,7 @@ from typing import Any
 import rules
 
 from budgets import hooks
-from budgets.models import BudgetNode, Person, Reallocation, Request, Role, RoleGrant, State
+from budgets.models import BudgetNode, Person, Reallocation, Request, Review, Role, RoleGrant, State
 from budgets.queries import in_force, today
 
 _RULES = rules.RuleSet()
@@ -158,6 +158,20 @@ def _hears_reviewers(person: Person, thing: Request | Reallocation | None) -> bo
     return has_role(person, thing.parent.path, [Role.MANAGER, Role.REVIEWER])
 
 
+def _sees_review(person: Person, review: Review | None) -> bool:
+    """Its node's people, the managers and reviewers above, and operators."""
+    return review is not None and (has_role(person, review.node.path, INSIDE_ROLES) or _operates(person))
+
+
+def _at_review(*roles: str) -> rules.Predicate:
+    """One of the roles at the review's node or above it."""
+
+    def test(person: Person, review: Review | None) -> bool:
+        return review is not None and has_role(person, review.node.path, roles)
+
+    return rules.Predicate(test, name=f"has {'/'.join(roles)} at the review")
+
+
 def _operates(person: Person) -> bool:
     return any(role == Role.OPERATOR for _, role in roles_of(person))
 
@@ -181,6 +195,10 @@ register("role.end", rules.Predicate(_ends, name="ends"))
 register("request.make", _somewhere_above(Role.MANAGER, Role.MEMBER))
 register("request.see", rules.Predicate(_sees_request, name="sees the request"))
 register("reallocation.see", rules.Predicate(_sees_reallocation, name="sees the reallocation"))
+register("review.plan", _somewhere_above(Role.MANAGER))
+register("review.see", rules.Predicate(_sees_review, name="sees the review"))
+register("review.present", _at_review(Role.MANAGER, Role.REVIEWER))
+register("review.decide", _at_review(Role.MANAGER))
 register("comment.see_reviewers", rules.Predicate(_hears_reviewers, name="decides it or reviews"))
 register("person.change", rules.Predicate(lambda person, _thing: _administers(person), name="is an administrator"))
 register("house.change", _somewhere_above(Role.MANAGER))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from budgets.services import people, reallocations, requests, sending
+from budgets.services import balances, follow_ups, people, reallocations, requests, sending
 
 
 @shared_task(ignore_result=True)
@@ -16,6 +16,7 @@ def keep_deadlines() -> int:
     changed = people.sweep()
     changed += reallocations.apply_due()
     changed += reallocations.settle()
+    changed += follow_ups.ask_due()
     return changed + requests.escalate()
 
 
@@ -23,3 +24,9 @@ def keep_deadlines() -> int:
 def send_messages() -> int:
     """Beat's, each minute, and a wake-up: send what people were told, and the day's digests."""
     return sending.send_due()
+
+
+@shared_task(ignore_result=True)
+def check_books() -> int:
+    """Beat's, hourly: compare shares and tree with the ledger, and sums with the whole."""
+    return balances.check()

@@ -21,6 +21,7 @@ from budgets.models import (
     FollowUp,
     House,
     Kind,
+    LedgerEntry,
     Person,
     Reallocation,
     ReallocationLine,
@@ -346,8 +347,9 @@ def _apply(row: Reallocation) -> bool:
         ):
             return False
         row.refresh_from_db(fields=["state", "applied_at", "version"])
-        if row.request is not None:
-            requests.applied(row.request)
+        answered = LedgerEntry.objects.filter(verb="request.approved", reallocation_id=row.pk).values("request_id")
+        for request in Request.objects.filter(pk__in=answered):
+            requests.applied(request)
         _entry(
             row, "reallocation.applied", None, None, {"state": "applied"}, f"its first day, {row.starts_on}, has come"
         )
