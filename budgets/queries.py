@@ -63,7 +63,8 @@ def tree_on(cluster: Cluster, day: date, *, also: Collection[int] = ()) -> list[
 
     On a day that is over its nodes carry the names they had when it ended, and are closed only if they were by then:
     they are for reading. Nodes that did not exist yet are left out, and so are those closed for more than
-    WEIGHING_DAYS, unless their ids are in `also` (or something of `also` is below them). Two queries, three for a day that is over.
+    WEIGHING_DAYS, unless their ids are in `also` (or something of `also` is below them). Two queries, three for a day
+    that is over.
     """
     nodes = {node.pk: node for node in BudgetNode.objects.all()}
     parents = _as_they_were(nodes, day)

@@ -59,6 +59,7 @@ app.conf.beat_schedule = {
         "options": {"expires": DEADLINES_S},
     },
     "send-messages": {"task": "budgets.tasks.send_messages", "schedule": SEND_S, "options": {"expires": SEND_S}},
+    "check-books": {"task": "budgets.tasks.check_books", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "look-after-simulations": {
         "task": "scheduler.tasks.look_after_simulations",

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import structlog
 from django.db import connection, transaction
 from django.db.models import Min
 from django.utils import timezone
 
 from budgets import queries as budget_queries
-from budgets.models import Cluster
+from budgets.models import BooksCheck, Cluster
+from budgets.services.balances import Finding, keep
 from scheduler.models import ClusterHour, NodeSpell, Run, UsageHour, Workload
 from scheduler.services import usage_sql
-
-log = structlog.get_logger(__name__)
 
 HOUR_S = 3_600
 UNSETTLED = timedelta(hours=3)
@@ -97,13 +95,23 @@ def check(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | N
 
 
 def put_right(cluster: Cluster, now: datetime | None = None) -> int:
-    """Check the last CHECKED time, say in the log what differs, and compute it again. How many amounts differed."""
+    """Check the last CHECKED time, keep what differs for the pages, and compute it again. How many amounts differed."""
     now = now or timezone.now()
     found = check(cluster, now - CHECKED, now, now=now)
+    rows = UsageHour.objects.filter(cluster=cluster, hour__gte=now - CHECKED, hour__lt=unsettled_from(now))
+    finding = Finding(rows.count(), [_in_words(each) for each in found])
+    keep(book=BooksCheck.Book.USAGE, finding=finding, now=now, cluster_name=cluster.name)
     if found:
-        log.error("usage_differs", cluster=cluster.name, amounts=len(found), first=str(found[0]))
         rebuild(cluster, min(each.hour for each in found), now, now=now)
     return len(found)
+
+
+def _in_words(found: Difference) -> str:
+    whose = f"node {found.node_id}" if found.node_id else "the cluster"
+    return (
+        f"{whose}, hour from {found.hour:%Y-%m-%d %H:%M} UTC, {found.field}: {found.cached} was kept, and the stored "
+        f"runs say {found.computed}; it was computed again"
+    )
 
 
 def _values(cluster: Cluster, start: datetime, end: datetime, now: datetime) -> dict[str, Any]:
