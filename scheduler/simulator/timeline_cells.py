@@ -1,0 +1,204 @@
+"""A stretch of a timeline in few marks: cells of time and nodes, each divided among who held them.
+
+A cell is a group of neighbouring nodes during one column of time. It is cut into lanes from top to bottom: teams in
+their order, what can be interrupted after what can't within each, then free. So a lane's height means a part of the
+devices, and nothing that held more than half a lane's worth is lost; neighbouring equal lanes are one mark.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .timeline import INTERRUPTIBLE, TO_COME, Bar, Timeline, parts_of, was_taken
+
+MARKS_MAX = 9_000
+"""Marks of one chart; the axis, the spells of unfit nodes and the labels are drawn beside them."""
+BARS_MAX = 2_500
+"""A view with no more bars than this shows each of them."""
+COLUMNS, GROUPS = 240, 64
+"""The grid of a view that shows cells, at most."""
+LANE_STEPS = (8, 6, 4, 3, 2, 1)
+"""Lanes of a group, the finest first; the first that stays within MARKS_MAX is drawn."""
+
+
+class View(NamedTuple):
+    """What is looked at: [from_s, until_s) on the rows [first_row, end_row)."""
+
+    from_s: int
+    until_s: int
+    first_row: int
+    end_row: int
+
+    @property
+    def span_s(self) -> int:
+        """Its length."""
+        return self.until_s - self.from_s
+
+
+class Grid(NamedTuple):
+    """How a view is cut: `per_group` nodes each, columns of `column_s` seconds from the view's start."""
+
+    view: View
+    groups: int
+    per_group: int
+    columns: int
+    column_s: int
+
+
+class Held(NamedTuple):
+    """How long how much was held in a cell, and whether it could be interrupted; `team` is an index."""
+
+    group: int
+    column: int
+    team: int
+    is_interruptible: bool
+    milli_s: int
+
+
+class Mark(NamedTuple):
+    """A lane's piece of equal cells: columns [from_column, until_column) of one lane of one group."""
+
+    group: int
+    lane: int
+    from_column: int
+    until_column: int
+    team: int
+    is_interruptible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The marks of a view. `taken` is what was preempted there: thousandths by (group, column)."""
+
+    grid: Grid
+    lanes: int
+    marks: Sequence[Mark]
+    taken: Mapping[tuple[int, int], int]
+
+
+def whole(timeline: Timeline) -> View:
+    """All rows from the start, or the first bar before it, to the end."""
+    first_s = min((bar.start_s for bar in timeline.bars), default=0)
+    return View(min(0, first_s), max(timeline.now_s, 1), 0, len(timeline.rows))
+
+
+def bars_in(timeline: Timeline, view: View) -> list[Bar]:
+    """The bars of a view; a contract still to come counts as part of its bar."""
+    found = []
+    for bar in timeline.bars:
+        if bar.start_s >= view.until_s:
+            break
+        end_s = max(timeline.now_s, bar.contract_end_s or 0) if bar.end_s is None else bar.end_s
+        if end_s > view.from_s and view.first_row <= bar.node < view.end_row:
+            found.append(bar)
+    return found
+
+
+def grid_of(view: View) -> Grid:
+    """How a view is cut: at most GROUPS groups and COLUMNS columns, each of a second at least."""
+    rows = max(view.end_row - view.first_row, 1)
+    per_group = -(-rows // GROUPS)
+    column_s = -(-view.span_s // COLUMNS)
+    return Grid(view, -(-rows // per_group), per_group, -(-view.span_s // column_s), column_s)
+
+
+def held_in(bars: Iterable[Bar], grid: Grid, now_s: int) -> list[Held]:
+    """What the bars held in each cell of a grid, exactly."""
+    view, width_s = grid.view, grid.column_s
+    sums: dict[tuple[int, int, int, bool], int] = defaultdict(int)
+    for bar in bars:
+        group = (bar.node - view.first_row) // grid.per_group
+        for kind, from_s, until_s in parts_of(bar, now_s):
+            start_s, end_s = max(from_s, view.from_s) - view.from_s, min(until_s, view.until_s) - view.from_s
+            if kind == TO_COME or end_s <= start_s:
+                continue
+            is_interruptible = kind in INTERRUPTIBLE
+            for column in range(start_s // width_s, (end_s - 1) // width_s + 1):
+                inside_s = min(end_s, (column + 1) * width_s) - max(start_s, column * width_s)
+                sums[group, column, bar.team, is_interruptible] += inside_s * bar.size_milli
+    return [Held(*key, milli_s) for key, milli_s in sums.items()]
+
+
+def taken_in(bars: Iterable[Bar], grid: Grid) -> dict[tuple[int, int], int]:
+    """How much of what ended in each cell was preempted, in thousandths."""
+    view = grid.view
+    taken: dict[tuple[int, int], int] = defaultdict(int)
+    for bar in bars:
+        if was_taken(bar) and bar.end_s is not None and view.from_s <= bar.end_s < view.until_s:
+            column = (bar.end_s - view.from_s) // grid.column_s
+            taken[(bar.node - view.first_row) // grid.per_group, column] += bar.size_milli
+    return dict(taken)
+
+
+def cells(
+    grid: Grid, held: Iterable[Held], taken: Mapping[tuple[int, int], int], sizes_milli: Sequence[int], until_s: int
+) -> Cells:
+    """The marks of a view, in as many lanes as its number of marks allows.
+
+    Args:
+        grid: how the view is cut.
+        held: what was held, each (group, column, team, can be interrupted) once.
+        taken: what was preempted, thousandths by (group, column).
+        sizes_milli: of the view's rows, in their order.
+        until_s: where what is known ends; columns after it stay empty.
+    """
+    by_cell: dict[tuple[int, int], list[Held]] = defaultdict(list)
+    for each in held:
+        by_cell[each.group, each.column].append(each)
+    for found in by_cell.values():
+        found.sort(key=lambda each: (each.team, each.is_interruptible))
+    devices = max(1, max(_group_sizes(grid, sizes_milli), default=1) // 1_000)
+    for lanes in LANE_STEPS:
+        marks = _marks(grid, by_cell, lanes, sizes_milli, until_s) if lanes <= devices or lanes == 1 else None
+        if marks is not None and (len(marks) + len(taken) <= MARKS_MAX or lanes == 1):
+            return Cells(grid, lanes, marks, taken)
+    raise AssertionError("one lane always fits")
+
+
+def _group_sizes(grid: Grid, sizes_milli: Sequence[int]) -> list[int]:
+    return [sum(sizes_milli[at * grid.per_group : (at + 1) * grid.per_group]) for at in range(grid.groups)]
+
+
+def _marks(
+    grid: Grid,
+    by_cell: Mapping[tuple[int, int], Sequence[Held]],
+    lanes: int,
+    sizes_milli: Sequence[int],
+    until_s: int,
+) -> list[Mark]:
+    """The lanes of all groups, neighbours of one look merged."""
+    marks: list[Mark] = []
+    view = grid.view
+    for group, size_milli in enumerate(_group_sizes(grid, sizes_milli)):
+        running: list[Mark | None] = [None] * lanes
+        for column in range(grid.columns):
+            begins_s = view.from_s + column * grid.column_s
+            length_s = min(begins_s + grid.column_s, view.until_s, max(until_s, begins_s)) - begins_s
+            looks = _lanes(by_cell.get((group, column), ()), lanes, size_milli * length_s)
+            for lane, look in enumerate(looks):
+                before = running[lane]
+                if before is not None and look == (before.team, before.is_interruptible):
+                    running[lane] = before._replace(until_column=column + 1)
+                    continue
+                if before is not None:
+                    marks.append(before)
+                running[lane] = None if look is None else Mark(group, lane, column, column + 1, *look)
+        marks += [mark for mark in running if mark is not None]
+    return marks
+
+
+def _lanes(held: Sequence[Held], lanes: int, whole_milli_s: int) -> list[tuple[int, bool] | None]:
+    """Whose each lane of a cell is: who stands at the middle of it when all parts are laid one after the other."""
+    looks: list[tuple[int, bool] | None] = [None] * lanes
+    if whole_milli_s <= 0:
+        return looks
+    lane, filled_milli_s = 0, 0
+    for each in held:
+        filled_milli_s += each.milli_s
+        while lane < lanes and (2 * lane + 1) * whole_milli_s < 2 * lanes * filled_milli_s:
+            looks[lane] = (each.team, each.is_interruptible)
+            lane += 1
+    return looks
