@@ -26,8 +26,13 @@ class Shadow(NamedTuple):
 class Easy(Baseline):
     """FIFO with EASY backfill."""
 
-    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+    def is_settled_by_time(self) -> bool:
+        """Estimates pass."""
+        return False
+
+    def place(self, room: Room) -> None:
         """The line up to its head; then whoever does not delay the head."""
+        waiting = sorted(self.line.waiting(), key=self.key)
         started: list[tuple[int, Mapping[str, int]]] = []  # (estimated end, holdings)
         place = 0
         while place < len(waiting) and (holdings := self.hold(room, waiting[place])) is not None:
@@ -37,7 +42,7 @@ class Easy(Baseline):
             return
         head = waiting[place]
         shadow = self._shadow(head, room, started)
-        self.wait(head, self.lack(head, room), lambda: self._why_the_head_waits(head, room, shadow))
+        self.wait(head, self.lack(self.shape(head), room), lambda: self._why_the_head_waits(head, room, shadow))
         self._backfill(head, waiting[place + 1 :], room, shadow)
 
     def estimated_end_s(self, record: JobRecord) -> int:
@@ -65,7 +70,7 @@ class Easy(Baseline):
         holdings = then.place(head.job.size_milli, head.job.node)
         assert holdings is not None, "more room can't make it fit less"
         then.take(holdings)
-        return Shadow(at_s, then.free_milli)
+        return Shadow(at_s, then.amounts())
 
     def _estimated_ends(self) -> list[tuple[int, Mapping[str, int]]]:
         """When each run should give back what; one that overruns its estimate may at any moment."""
@@ -88,22 +93,27 @@ class Easy(Baseline):
 
     def _backfill(self, head: JobRecord, others: Sequence[JobRecord], room: Room, shadow: Shadow | None) -> None:
         spare_milli = None if shadow is None else dict(shadow.spare_milli)
-        lasting = room if spare_milli is None else room.within(spare_milli)
+        lasting = room if spare_milli is None else self._within(room, spare_milli)
         for record in others:
             if shadow is None or self.estimated_end_s(record) <= shadow.at_s:
                 holdings = self.hold(room, record)
                 if holdings is not None and spare_milli is not None:
-                    lasting = room.within(spare_milli)
+                    lasting = self._within(room, spare_milli)
             else:
                 holdings = lasting.place(record.job.size_milli, record.job.node)
                 if holdings is not None and spare_milli is not None:
                     room.take(holdings)
                     for name, size in holdings.items():
                         spare_milli[name] -= size
-                    lasting = room.within(spare_milli)
+                    lasting = self._within(room, spare_milli)
                     self.start(record, holdings)
             if holdings is None:
                 self._does_not_pass(head, record, room)
+
+    def _within(self, room: Room, most_milli: Mapping[str, int]) -> Room:
+        """The same room, with at most so much on each node."""
+        least = {name: min(free, most_milli.get(name, 0)) for name, free in room.amounts().items()}
+        return Room(self.snapshot, least, self.watch)
 
     def _why_the_head_waits(self, head: JobRecord, room: Room, shadow: Shadow | None) -> Reason:
         reason = self.why_it_waits(head, room)

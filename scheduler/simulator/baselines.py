@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scheduler.engine import Action, Code, Decision, Plan, Reason, Snapshot, amount, places, refusal
 
+from .lines import START, Entry, Key, Line, Shape
 from .records import JobRecord, RunRecord
-from .room import Hardware, Room
+from .room import Room
 from .scenario import Job, Scenario
+from .watch import News, Watch
 
 LACKS = {
     Code.WAITING_NODES: "too few nodes are fit",
@@ -34,15 +35,23 @@ class View:
 
 
 class Baseline:
-    """First come, first served, where whoever does not fit is passed (fifo-skip). Others change what they are about."""
+    """First come, first served, where whoever does not fit is passed (fifo-skip). Others change what they are about.
+
+    A pass walks the line from one turn at which somebody starts to the next: between two of them nothing is taken, so
+    that all of one shape fare alike, and only those hear something who were told something else before.
+    """
 
     def __init__(self, view: View) -> None:
         """Decide in that world."""
         self.view = view
         self.snapshot = view.snapshot
-        self.hardware = Hardware.of(view.snapshot)
+        self.watch = Watch(view.snapshot, view.runs)
+        self.line = Line(self.key, self.shape)
         self._decisions: list[Decision] = []
-        self._told: Mapping[str, str] = {}
+        self._settled: tuple[int, int] | None = None  # when nobody could start, and all knew why
+        self._all_fit: tuple[int, Room] | None = None
+        closes = any(event.kind == "close" for event in view.scenario.events)
+        self._may_be_closed = closes or any(node.closed for node in view.scenario.tree)
 
     # --- the seams ------------------------------------------------------------------------------------------------
 
@@ -59,21 +68,49 @@ class Baseline:
             leaf_name=job.leaf,
         )
 
-    def key(self, record: JobRecord) -> tuple[Any, ...]:
-        """Order: lower goes first."""
+    def key(self, record: JobRecord) -> Key:
+        """Order: lower goes first. While a workload waits, its key stays."""
         return record.submitted_s, record.job.id
 
-    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
-        """Placement: start what may start of those who wait, who are in order, and say why the others wait."""
-        for record in waiting:
-            if self.hold(room, record) is None:
-                self.wait_for_room(record, room)
+    def shape(self, record: JobRecord) -> Shape:
+        """What those who wait may differ in and yet fare alike."""
+        return Shape(record.job.size_milli, record.job.node)
+
+    def place(self, room: Room) -> None:
+        """Placement: start what may start of those who wait, and say why the others wait."""
+        at = START
+        while (turn := self._first_that_fits(room, at)) is not None:
+            self.tell_all_for_room(room, at, turn[0])
+            self.hold(room, turn[1])
+            at = turn[0]
+        self.tell_all_for_room(room, at, None)
+
+    def head(self) -> JobRecord | None:
+        """Whose turn is first."""
+        first = first_of(group.first_after(START) for group in self.line.groups.values())
+        return None if first is None else first[1]
+
+    def _first_that_fits(self, room: Room, after: Key) -> Entry | None:
+        return first_of(
+            group.first_after(after)
+            for shape, group in self.line.groups.items()
+            if room.fits(shape.size_milli, shape.node)
+        )
+
+    def follow(self, news: News) -> None:
+        """What changed in the world since the last pass, for those who keep books of it."""
+
+    def is_settled_by_time(self) -> bool:
+        """Whether a pass in which nobody started would go like the one before, if only time has passed."""
+        return True
 
     # --- for a world ----------------------------------------------------------------------------------------------
 
     def order(self) -> tuple[str, ...]:
         """The queue's ids by `key`."""
-        return tuple(record.job.id for record in self._queue())
+        return tuple(
+            record.job.id for record in sorted((self.view.jobs[name] for name in self.snapshot.queued), key=self.key)
+        )
 
     def decide(self, told: Mapping[str, str]) -> Plan:
         """Hold what was closed, end plans, then place.
@@ -82,15 +119,18 @@ class Baseline:
         somebody ahead of it could want its devices at once.
         """
         self._decisions = []
-        self._told = told
+        self.line.catch_up(self.snapshot.queued, self.view.jobs, told)
+        self.follow(self.watch.look())
         held = self._hold_closed()
         self._end_plans(held)
-        waiting = [
-            each for each in self._queue() if each.job.id not in held and each.job.id not in self.snapshot.claims
-        ]
-        if not self._decisions:
-            self.place(waiting, Room.free_now(self.snapshot, self.hardware))
-        return Plan(self.snapshot.now_s, tuple(self._decisions), tuple(each.job.id for each in waiting), {})
+        if not self._decisions and (self._settled != self._state() or not self.is_settled_by_time()):
+            self.place(Room.free_now(self.snapshot, self.watch))
+            all_wait = all(each.action is Action.WAIT for each in self._decisions)
+            self._settled = self._state() if all_wait else None
+        return Plan(self.snapshot.now_s, tuple(self._decisions), (), {})
+
+    def _state(self) -> tuple[int, int]:
+        return self.line.version, self.watch.looks
 
     def is_moved_by_time(self) -> bool:
         """Between events nothing changes."""
@@ -100,16 +140,15 @@ class Baseline:
         """There are none."""
         return None
 
-    def _queue(self) -> list[JobRecord]:
-        jobs = self.view.jobs
-        return sorted([jobs[name] for name in self.snapshot.queued], key=self.key)
-
     def _hold_closed(self) -> set[str]:
         """Whatever waits in a closed leaf waits no longer (semantics.md section 8)."""
-        closed = {leaf_id for leaf_id in self.snapshot.queues if self.snapshot.tree.nodes[leaf_id].is_closed}
-        held = {each.id for each in self.snapshot.queued.values() if each.leaf in closed} if closed else set()
+        if not self._may_be_closed:
+            return set()
+        nodes = self.snapshot.tree.nodes
+        held = {each.id for each in self.snapshot.queued.values() if nodes[each.leaf].is_closed}
         for name in sorted(held):
             self.say(name, Action.HOLD, Reason(Code.CLOSED, "Its project is closed: move it or cancel it."))
+            self.line.leave(name)
         return held
 
     def _end_plans(self, held: set[str]) -> None:
@@ -120,10 +159,12 @@ class Baseline:
             by_name = self.snapshot.nodes.by_name
             if not all(by_name[name].may_start(self.snapshot.now_s) for name in claim.holdings):
                 reason = Reason(Code.WAITING_NODES, "Its plan ended: a node of it is not fit any longer.")
-                self.say(claim.workload, Action.END_CLAIM, reason)
             elif not any(name in self.snapshot.runs for name in claim.waits_for):
                 reason = Reason(Code.WAITING_VICTIMS, "Its plan ended: all have left whom it waited for.")
-                self.say(claim.workload, Action.END_CLAIM, reason)
+            else:
+                continue
+            self.say(claim.workload, Action.END_CLAIM, reason)
+            self.line.wait(self.view.jobs[claim.workload], Code.WAITING_VICTIMS)
 
     # --- for schedulers -------------------------------------------------------------------------------------------
 
@@ -133,20 +174,37 @@ class Baseline:
 
     def wait(self, record: JobRecord, code: Code, say_why: Callable[[], Reason]) -> None:
         """It waits; worth a decision, and a sentence, only if it was told something else."""
-        if self._told.get(record.job.id) != code:
+        if self.line.told(record) != code:
             self.say(record.job.id, Action.WAIT, say_why())
+            self.line.tell(record, code)
 
     def wait_for_room(self, record: JobRecord, room: Room) -> None:
         """It waits as this room has no place for it."""
-        self.wait(record, self.lack(record, room), lambda: self.why_it_waits(record, room))
+        self.wait(record, self.lack(self.shape(record), room), lambda: self.why_it_waits(record, room))
+
+    def tell_all(
+        self, why: Callable[[Shape], tuple[Code, Callable[[JobRecord], Reason]]], after: Key, to: Key | None
+    ) -> None:
+        """All between two turns wait: say so, in order, to those who were told something else."""
+        news: list[tuple[Key, JobRecord, Code, Callable[[JobRecord], Reason]]] = []
+        for shape, group in self.line.groups.items():
+            code, reason = why(shape)
+            if not group.is_told(code):
+                news += [(key, record, code, reason) for key, record in group.told_otherwise(code, after, to)]
+        for _, record, code, reason in sorted(news, key=lambda each: each[0]):
+            self.say(record.job.id, Action.WAIT, reason(record))
+            self.line.tell(record, code)
+
+    def tell_all_for_room(self, room: Room, after: Key, to: Key | None) -> None:
+        """All between two turns wait as this room has no place for them."""
+        self.tell_all(lambda shape: (self.lack(shape, room), lambda record: self.why_it_waits(record, room)), after, to)
 
     def returning(self) -> list[JobRecord]:
-        """Those who are leaving for somebody else, and will queue again when they have left."""
-        return [
-            run.job
-            for run in self.view.runs.values()
-            if run.is_leaving and run.preempted_by is not None and will_return(run.job)
+        """Those who are leaving for somebody else, and will queue again when they have left; in order."""
+        leaving = [
+            run.job for run in self.watch.leaving.values() if run.preempted_by is not None and will_return(run.job)
         ]
+        return sorted(leaving, key=self.key)
 
     def hold(self, room: Room, record: JobRecord) -> Mapping[str, int] | None:
         """Start it if the room has a place, which is then taken; that place."""
@@ -158,6 +216,7 @@ class Baseline:
 
     def start(self, record: JobRecord, holdings: Mapping[str, int]) -> None:
         """It holds its devices from now on."""
+        self.line.leave(record.job.id)
         size = amount(self.snapshot, sum(holdings.values()))
         self._decisions.append(
             Decision(
@@ -188,6 +247,7 @@ class Baseline:
                     by=record.job.id,
                 )
             )
+        self.line.plan(record.job.id)
         who = "1 run has" if len(waits_for) == 1 else f"{len(waits_for)} runs have"
         text = f"Starts on {places(holdings)} when {who} left."
         self._decisions.append(
@@ -200,19 +260,27 @@ class Baseline:
             )
         )
 
-    def lack(self, record: JobRecord, room: Room) -> Code:
-        """What it waits for: more fit nodes, others that are together, or more."""
-        job = record.job
-        if self.snapshot.nodes.restless:
-            fit = Room.all_of(self.snapshot, self.hardware)
-            if fit.place(job.size_milli, job.node) is None:
-                return Code.WAITING_NODES
-        return Code.WAITING_PLACEMENT if room.total_milli >= job.size_milli else Code.WAITING_CAPACITY
+    def lack(self, shape: Shape, room: Room) -> Code:
+        """What one of a shape waits for: more fit nodes, others that are together, or more."""
+        if self.watch.unfit and not self._fit_room().fits(shape.size_milli, shape.node):
+            return Code.WAITING_NODES
+        return Code.WAITING_PLACEMENT if room.total_milli >= shape.size_milli else Code.WAITING_CAPACITY
+
+    def _fit_room(self) -> Room:
+        """All devices on fit nodes."""
+        if self._all_fit is None or self._all_fit[0] != self.watch.looks:
+            self._all_fit = self.watch.looks, Room.all_of(self.snapshot, self.watch)
+        return self._all_fit[1]
 
     def why_it_waits(self, record: JobRecord, room: Room) -> Reason:
         """The same in words."""
-        code = self.lack(record, room)
+        code = self.lack(self.shape(record), room)
         return Reason(code, f"It needs {amount(self.snapshot, record.job.size_milli)}, and {LACKS[code]}.")
+
+
+def first_of(entries: Iterable[Entry | None]) -> Entry | None:
+    """The first in the line of these."""
+    return min((each for each in entries if each is not None), key=lambda each: each[0], default=None)
 
 
 def will_return(record: JobRecord) -> bool:
@@ -223,23 +291,20 @@ def will_return(record: JobRecord) -> bool:
 class Fifo(Baseline):
     """First come, first served: nobody passes the head of the line."""
 
-    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+    def place(self, room: Room) -> None:
         """Until the first that does not fit."""
-        started = 0
-        while started < len(waiting) and self.hold(room, waiting[started]) is not None:
-            started += 1
-        if started == len(waiting):
+        while (head := self.head()) is not None and self.hold(room, head) is not None:
+            pass
+        if head is None:
             return
-        head = waiting[started]
         self.wait_for_room(head, room)
         behind = Reason(Code.WAITING_ORDER, f"{head.job.id} came earlier and is still waiting.")
-        for record in waiting[started + 1 :]:
-            self.wait(record, Code.WAITING_ORDER, lambda: behind)
+        self.tell_all(lambda _: (Code.WAITING_ORDER, lambda _: behind), self.key(head), None)
 
 
 class ShortestFirst(Baseline):
     """The shortest of those that fit first, by true duration; equally short ones by id (sjf). What runs goes on."""
 
-    def key(self, record: JobRecord) -> tuple[Any, ...]:
+    def key(self, record: JobRecord) -> Key:
         """By duration."""
         return record.job.duration_s, record.job.id

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 from scheduler.engine import Code, Reason, amount
 
-from .baselines import Baseline, View
+from .baselines import Baseline, View, first_of
+from .lines import START, Entry, Key, Shape
 from .records import JobRecord
 from .room import Room
 from .scenario import ROOT, Job, Scenario
+from .watch import News
 
 
 class Partition(Baseline):
@@ -25,6 +27,7 @@ class Partition(Baseline):
         super().__init__(view)
         self._team = teams_of_nodes(view.scenario)
         self._slots_milli = slots_milli(view.scenario)
+        self._unused_milli = {team: dict(slots) for team, slots in self._slots_milli.items()}
 
     def refusal(self, job: Job) -> Reason | None:
         """Nor may it be larger than what its team owns: it would wait for ever."""
@@ -32,32 +35,58 @@ class Partition(Baseline):
         if reason is not None:
             return reason
         team = self._team[job.leaf]
-        own = Room(self.snapshot, self._slots_milli[team], self.hardware)
+        own = Room(self.snapshot, self._slots_milli[team], self.watch)
         if own.place(job.size_milli, job.node) is None:
             size, owned = amount(self.snapshot, job.size_milli), amount(self.snapshot, own.total_milli)
             return Reason(Code.TOO_LARGE, f"Refused: it asks for {size}, and {team} owns {owned}.")
         return None
 
-    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+    def shape(self, record: JobRecord) -> Shape:
+        """Each team's workloads fare apart."""
+        return super().shape(record)._replace(teams=(self._team[record.job.leaf],))
+
+    def follow(self, news: News) -> None:
+        """Keep count of what each team does not use of its own."""
+        for runs, sign in ((news.begun, -1), (news.ended, +1)):
+            for run in runs:
+                unused_milli = self._unused_milli[self._team[run.job.job.leaf]]
+                for name, size_milli in run.holdings.items():
+                    unused_milli[name] += sign * size_milli
+
+    def place(self, room: Room) -> None:
         """Each on what its team owns."""
         rooms = self._rooms(room)
-        for record in waiting:
-            own = rooms[self._team[record.job.leaf]]
-            if self.hold(own, record) is None:
-                self.wait_for_room(record, own)
+        at = START
+        while (turn := self._first_that_fits_its_own(rooms, at)) is not None:
+            self._tell_all(rooms, at, turn[0])
+            self.hold(rooms[self._team[turn[1].job.leaf]], turn[1])
+            at = turn[0]
+        self._tell_all(rooms, at, None)
+
+    def _first_that_fits_its_own(self, rooms: Mapping[str, Room], after: Key) -> Entry | None:
+        return first_of(
+            group.first_after(after)
+            for shape, group in self.line.groups.items()
+            if rooms[shape.teams[0]].fits(shape.size_milli, shape.node)
+        )
+
+    def _tell_all(self, rooms: Mapping[str, Room], after: Key, to: Key | None) -> None:
+        def why(shape: Shape) -> tuple[Code, Callable[[JobRecord], Reason]]:
+            own = rooms[shape.teams[0]]
+            return self.lack(shape, own), lambda record: self.why_it_waits(record, own)
+
+        self.tell_all(why, after, to)
 
     def _rooms(self, room: Room) -> dict[str, Room]:
-        """What each team owns and does not use, on fit nodes."""
-        unused = {team: dict(slots) for team, slots in self._slots_milli.items()}
-        for run in self.view.runs.values():
-            own = unused[self._team[run.job.job.leaf]]
-            for name, size_milli in run.holdings.items():
-                own[name] -= size_milli
+        """What each team that waits owns and does not use, on fit nodes."""
+        unfit = self.watch.unfit
         return {
             team: Room(
-                self.snapshot, {name: size for name, size in own.items() if name in room.free_milli}, self.hardware
+                self.snapshot,
+                {name: size for name, size in self._unused_milli[team].items() if name not in unfit},
+                self.watch,
             )
-            for team, own in unused.items()
+            for team in {shape.teams[0] for shape in self.line.groups}
         }
 
 

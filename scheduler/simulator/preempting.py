@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from scheduler.engine import Candidate, Code, Reason, amount, choose_whole_nodes
+from scheduler.engine import Candidate, Code, Reason, Snapshot, amount, choose_whole_nodes
 
-from .baselines import Baseline, View
+from .baselines import Baseline, View, first_of
+from .lines import START, Entry, Key, Shape
 from .records import JobRecord, RunRecord
 from .room import Room
 from .scenario import Job
+from .watch import News, Watch
 
 
 class ShortestRemainingFirst(Baseline):
@@ -21,7 +23,7 @@ class ShortestRemainingFirst(Baseline):
     that stops somebody decides nothing further, and the next one of the same instant sees who has left.
     """
 
-    def key(self, record: JobRecord) -> tuple[Any, ...]:
+    def key(self, record: JobRecord) -> Key:
         """By time left, with what a restart would repeat, then submission."""
         return self._left_s(record), record.submitted_s, record.job.id
 
@@ -35,7 +37,11 @@ class ShortestRemainingFirst(Baseline):
             done_s -= min(record.job.restart_cost_s, done_s)
         return record.job.duration_s - done_s
 
-    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+    def is_settled_by_time(self) -> bool:
+        """What runs has less and less left, so fewer may be stopped; but where those go on who leave may change."""
+        return not self.watch.leaving
+
+    def place(self, room: Room) -> None:
         """Merge what runs with what waits."""
         running = {run.job.job.id: run for run in self.view.runs.values() if not run.is_leaving}
         could = room.copy()  # free, or held by those whose turn has not come
@@ -44,7 +50,7 @@ class ShortestRemainingFirst(Baseline):
             could.give({name: size for name, size in run.holdings.items() if by_name[name].may_start(now_s)})
         returning = self.returning()
         leaving = {record.job.id for record in returning}
-        line = sorted([*waiting, *returning, *(run.job for run in running.values())], key=self.key)
+        line = sorted([*self.line.waiting(), *returning, *(run.job for run in running.values())], key=self.key)
         for turn, record in enumerate(line):
             own = running.get(record.job.id)
             if own is not None:
@@ -96,7 +102,7 @@ class Priority(Baseline):
         super().__init__(view)
         caps_milli = view.scenario.caps_milli
         parents = {node.id: node.parent for node in view.scenario.tree}
-        self._capped: dict[str, list[str]] = {}
+        self._capped: dict[str, tuple[str, ...]] = {}
         for name in parents:
             above: list[str] = []
             at: str | None = name
@@ -104,15 +110,17 @@ class Priority(Baseline):
                 if at in caps_milli:
                     above.append(at)
                 at = parents[at]
-            self._capped[name] = above
+            self._capped[name] = tuple(above)
         self._caps_milli = caps_milli
+        self._held_milli = dict.fromkeys(caps_milli, 0)  # by runs of the protected, by team
+        self._victims = Victims(self.watch)
 
     def refusal(self, job: Job) -> Reason | None:
         """Nor may a protected one be larger than its team's cap: it would wait for ever."""
         reason = super().refusal(job)
         if reason is not None or not job.is_protected:
             return reason
-        holdings = self.hardware.empty_room(self.snapshot).place(job.size_milli, job.node)
+        holdings = Room(self.snapshot, self.watch.capacity_milli, self.watch).place(job.size_milli, job.node)
         size_milli = job.size_milli if holdings is None else sum(holdings.values())
         for team in self._capped[job.leaf]:
             if size_milli > self._caps_milli[team]:
@@ -120,108 +128,158 @@ class Priority(Baseline):
                 return Reason(Code.TOO_LARGE, f"Refused: protected workloads of {team} may hold {cap} at once.")
         return None
 
-    def key(self, record: JobRecord) -> tuple[Any, ...]:
+    def key(self, record: JobRecord) -> Key:
         """By level, then submission."""
         return -record.job.level, record.submitted_s, record.job.id
 
-    def place(self, waiting: Sequence[JobRecord], room: Room) -> None:
+    def shape(self, record: JobRecord) -> Shape:
+        """Levels stop others or not; the protected of a team fare apart."""
+        job = record.job
+        teams = self._capped[job.leaf] if job.is_protected else ()
+        return Shape(job.size_milli, job.node, job.level, teams)
+
+    def follow(self, news: News) -> None:
+        """Keep count of what the protected hold, and of who may be stopped where."""
+        for runs, sign in ((news.begun, +1), (news.ended, -1)):
+            for run in runs:
+                if run.job.job.is_protected:
+                    for team in self._capped[run.job.job.leaf]:
+                        self._held_milli[team] += sign * run.size_milli
+        self._victims.follow(news.nodes)
+
+    def place(self, room: Room) -> None:
         """Start within caps, on free devices or on those of lower levels."""
         protected_milli = self._protected_milli()
-        victims = Victims(self, room)
-        returning = self.returning()
-        leaving_ids = {record.job.id for record in returning}
-        for record in sorted([*waiting, *returning], key=self.key):
-            job = record.job
-            if job.id in leaving_ids:
-                self._keep_place(job, room, victims)
-                continue
-            teams = self._capped[job.leaf] if job.is_protected else ()
-            holdings, leaving = room.place(job.size_milli, job.node), None
-            if holdings is None and (found := victims.find(job)) is not None:
-                holdings, leaving = found
-            size_milli = job.size_milli if holdings is None else sum(holdings.values())
-            full = next((each for each in teams if protected_milli[each] + size_milli > self._caps_milli[each]), None)
-            if full is not None:
-                self.wait_for_cap(record, full, protected_milli[full])
-                continue
-            if holdings is None:
-                self.wait_for_room(record, room)
-                continue
-            if leaving is not None:
-                self.claim(record, holdings, leaving, "has a higher level", [run.id for run in leaving])
+        returning = [(self.key(record), record) for record in self.returning()]
+        at = START
+        while True:
+            found = self._first_that_may(room, protected_milli, at)
+            turn = first_of([found, returning[0] if returning else None])
+            self._tell_all_why(room, protected_milli, at, None if turn is None else turn[0])
+            if turn is None:
                 return
-            for team in teams:
-                protected_milli[team] += size_milli
-            room.take(holdings)
-            self.start(record, holdings)
+            at, record = turn
+            if returning and turn is returning[0]:
+                self._keep_place(record.job, room)
+                del returning[0]
+            elif (holdings := self.hold(room, record)) is not None:
+                for team in self.shape(record).teams:
+                    protected_milli[team] += sum(holdings.values())
+            else:
+                self._stop_others(record, room)
+                return
 
-    def _keep_place(self, job: Job, room: Room, victims: Victims) -> None:
+    def _first_that_may(self, room: Room, protected_milli: Mapping[str, int], after: Key) -> Entry | None:
+        """The first within its team's caps for whom there is room, or whom others could make it."""
+        sizes_milli: dict[tuple[int, str | None, int], int | None] = {}  # it would hold so much; None if it can't
+        found: Entry | None = None
+        for shape, group in self.line.groups.items():
+            kind = shape[:3]
+            if kind not in sizes_milli:
+                sizes_milli[kind] = self._would_hold_milli(shape, room)
+            size_milli = sizes_milli[kind]
+            if size_milli is not None and self._full(shape.teams, size_milli, protected_milli) is None:
+                found = first_of([found, group.first_after(after)])
+        return found
+
+    def _would_hold_milli(self, shape: Shape, room: Room) -> int | None:
+        """What one of a shape would hold if it started now, others stopped for it where needed."""
+        if room.fits(shape.size_milli, shape.node):
+            if shape.size_milli <= self.watch.largest_milli:
+                return shape.size_milli
+            holdings = room.place(shape.size_milli, shape.node)
+            return None if holdings is None else sum(holdings.values())
+        others = self._victims.find(shape, room, self.snapshot)
+        return None if others is None else sum(others[0].values())
+
+    def _full(self, teams: Sequence[str], size_milli: int, protected_milli: Mapping[str, int]) -> str | None:
+        """The first of the teams whose protected would hold more than its cap."""
+        return next((each for each in teams if protected_milli[each] + size_milli > self._caps_milli[each]), None)
+
+    def _tell_all_why(self, room: Room, protected_milli: Mapping[str, int], after: Key, to: Key | None) -> None:
+        """All between two turns wait: as their team's protected hold enough, or as this room has no place for them."""
+
+        def why(shape: Shape) -> tuple[Code, Callable[[JobRecord], Reason]]:
+            size_milli = self._would_hold_milli(shape, room) or shape.size_milli
+            full = self._full(shape.teams, size_milli, protected_milli)
+            if full is None:
+                return self.lack(shape, room), lambda record: self.why_it_waits(record, room)
+            reason = self._why_its_team_waits(full, protected_milli[full])
+            return Code.WAITING_CAPACITY, lambda _: reason
+
+        self.tell_all(why, after, to)
+
+    def _stop_others(self, record: JobRecord, room: Room) -> None:
+        found = self._victims.find(self.shape(record), room, self.snapshot)
+        assert found is not None, "whose turn it was had room or victims"
+        holdings, victims = found
+        self.claim(record, holdings, victims, "has a higher level", [run.id for run in victims])
+
+    def _keep_place(self, job: Job, room: Room) -> None:
         """Nobody later starts where it will go on when it has left; whom it stops there leaves only then."""
         holdings = room.place(job.size_milli, job.node)
-        if holdings is None and (found := victims.find(job)) is not None:
-            holdings = found[0]
+        if holdings is None:
+            found = self._victims.find(Shape(job.size_milli, job.node, job.level), room, self.snapshot)
+            holdings = None if found is None else found[0]
         if holdings is not None:
             room.take_free_part(holdings)
 
     def _protected_milli(self) -> dict[str, int]:
         """What protected workloads of each team hold, or will when others have left."""
-        found = dict.fromkeys(self._caps_milli, 0)
-        held = [(run.job.job, run.size_milli) for run in self.view.runs.values()]
-        claims = self.snapshot.claims.values()
-        held += [(self.view.jobs[each.workload].job, sum(each.holdings.values())) for each in claims]
-        for job, size_milli in held:
+        found = dict(self._held_milli)
+        for claim in self.snapshot.claims.values():
+            job = self.view.jobs[claim.workload].job
             if job.is_protected:
                 for team in self._capped[job.leaf]:
-                    found[team] += size_milli
+                    found[team] += sum(claim.holdings.values())
         return found
 
-    def wait_for_cap(self, record: JobRecord, team: str, held_milli: int) -> None:
+    def _why_its_team_waits(self, team: str, held_milli: int) -> Reason:
         """It waits as its team's protected workloads hold as much as they may."""
         held, cap = amount(self.snapshot, held_milli), amount(self.snapshot, self._caps_milli[team])
         text = f"Protected workloads of {team} hold {held} of the {cap} that they may."
-        reason = Reason(Code.WAITING_CAPACITY, text, {"team": team, "held_milli": held_milli})
-        self.wait(record, Code.WAITING_CAPACITY, lambda: reason)
+        return Reason(Code.WAITING_CAPACITY, text, {"team": team, "held_milli": held_milli})
 
 
 class Victims:
-    """The choice of runs that leave for one of a higher level, in one pass: of the lowest levels, and few."""
+    """The choice of runs that leave for one of a higher level: of the lowest levels, and few."""
 
-    def __init__(self, scheduler: Priority, room: Room) -> None:
-        self._scheduler = scheduler
-        self._room = room
-        self._by_node: dict[str, list[RunRecord]] = {}
-        self._lowest: int | None = None
-        snapshot = scheduler.snapshot
-        for run in scheduler.view.runs.values():
-            if run.is_leaving or run.job.job.is_protected:
+    def __init__(self, watch: Watch) -> None:
+        """Nothing runs yet."""
+        self._watch = watch
+        self._by_node: dict[str, list[RunRecord]] = {}  # who may be stopped, on fit nodes: lowest level, latest start
+        self._at_level: Counter[int] = Counter()
+
+    def follow(self, nodes: Iterable[str]) -> None:
+        """These nodes have changed."""
+        for name in nodes:
+            for run in self._by_node.pop(name, ()):
+                self._at_level[run.job.job.level] -= 1
+            if name in self._watch.unfit:
                 continue
-            self._lowest = min(run.job.job.level, run.job.job.level if self._lowest is None else self._lowest)
-            for name in run.holdings:
-                if snapshot.nodes.by_name[name].may_start(snapshot.now_s):
-                    self._by_node.setdefault(name, []).append(run)
-        self._failed: set[tuple[int, int]] = set()
+            runs = [run for run in self._watch.on_node(name) if not run.is_leaving and not run.job.job.is_protected]
+            if runs:
+                self._by_node[name] = sorted(runs, key=lambda run: (run.job.job.level, -run.start_s, run.id))
+                self._at_level.update(run.job.job.level for run in runs)
 
-    def find(self, job: Job) -> tuple[Mapping[str, int], list[RunRecord]] | None:
-        """Devices for it, and whom of lower levels to stop for them; None if that would not be enough."""
-        if self._lowest is None or self._lowest >= job.level or (job.level, job.size_milli) in self._failed:
+    def find(self, shape: Shape, room: Room, snapshot: Snapshot) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+        """Devices for one of a shape, and whom of lower levels to stop for them; None if that would not be enough."""
+        if not any(number and level < shape.level for level, number in self._at_level.items()):
             return None
-        is_gang = job.size_milli > self._scheduler.hardware.largest_milli
-        found = self._on_whole_nodes(job) if is_gang else self._on_one_node(job)
-        if found is None and job.node is None:
-            self._failed.add((job.level, job.size_milli))
-        return found
+        if shape.size_milli > self._watch.largest_milli:
+            return self._on_whole_nodes(shape, room, snapshot)
+        return self._on_one_node(shape, room)
 
     def _lower(self, name: str, level: int) -> list[RunRecord]:
         """Runs of a node that a level may stop: lowest level first, the latest start first."""
-        runs = [run for run in self._by_node.get(name, ()) if run.job.job.level < level]
-        return sorted(runs, key=lambda run: (run.job.job.level, -run.start_s, run.id))
+        return [run for run in self._by_node.get(name, ()) if run.job.job.level < level]
 
-    def _on_one_node(self, job: Job) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+    def _on_one_node(self, shape: Shape, room: Room) -> tuple[Mapping[str, int], list[RunRecord]] | None:
         best: tuple[tuple[tuple[int, ...], str], list[RunRecord]] | None = None
-        for name in self._by_node if job.node is None else [job.node]:
-            missing_milli = job.size_milli - self._room.free_milli.get(name, 0)
+        for name in self._by_node if shape.node is None else [shape.node]:
+            missing_milli = shape.size_milli - room.free(name)
             chosen: list[RunRecord] = []
-            for run in self._lower(name, job.level):
+            for run in self._lower(name, shape.level):
                 if missing_milli <= 0:
                     break
                 chosen.append(run)
@@ -235,19 +293,20 @@ class Victims:
             cost = (_cost(chosen), name)
             if best is None or cost < best[0]:
                 best = cost, chosen
-        return None if best is None else ({best[0][1]: job.size_milli}, best[1])
+        return None if best is None else ({best[0][1]: shape.size_milli}, best[1])
 
-    def _on_whole_nodes(self, job: Job) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+    def _on_whole_nodes(
+        self, shape: Shape, room: Room, snapshot: Snapshot
+    ) -> tuple[Mapping[str, int], list[RunRecord]] | None:
         candidates = []
-        for name, node in self._scheduler.snapshot.nodes.by_name.items():
-            lower = self._lower(name, job.level)
-            could_milli = self._room.free_milli.get(name, 0) + sum(run.holdings[name] for run in lower)
-            if could_milli == node.capacity_milli:
-                candidates.append(Candidate(_cost(lower), (), node))
-        chosen = choose_whole_nodes(candidates, job.size_milli)
+        for name, capacity_milli in self._watch.capacity_milli.items():
+            lower = self._lower(name, shape.level)
+            if room.free(name) + sum(run.holdings[name] for run in lower) == capacity_milli:
+                candidates.append(Candidate(_cost(lower), (), snapshot.nodes.by_name[name]))
+        chosen = choose_whole_nodes(candidates, shape.size_milli)
         if chosen is None:
             return None
-        runs = {run.id: run for node in chosen for run in self._lower(node.name, job.level)}
+        runs = {run.id: run for node in chosen for run in self._lower(node.name, shape.level)}
         return {node.name: node.capacity_milli for node in chosen}, [runs[name] for name in sorted(runs)]
 
 

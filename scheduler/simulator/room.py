@@ -2,119 +2,124 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from scheduler.engine import Candidate, Snapshot, choose_whole_nodes
 
-
-class Hardware(NamedTuple):
-    """What of a cluster never changes: its nodes' capacities in thousandths, by name, and the largest of them."""
-
-    capacity_milli: Mapping[str, int]
-    largest_milli: int
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Hardware:
-        """That of a snapshot's nodes."""
-        nodes = snapshot.nodes
-        return cls({name: node.capacity_milli for name, node in nodes.by_name.items()}, nodes.largest_milli)
-
-    def empty_room(self, snapshot: Snapshot) -> Room:
-        """All devices, as if every node were fit and nothing ran."""
-        return Room(snapshot, self.capacity_milli, self)
+from .watch import Watch
 
 
 class Room:
     """Free amounts by node, some of them taken while a pass thinks. Nodes where nothing may start are not in it."""
 
-    def __init__(self, snapshot: Snapshot, free_milli: Mapping[str, int], hardware: Hardware) -> None:
+    def __init__(self, snapshot: Snapshot, free_milli: Mapping[str, int], watch: Watch) -> None:
         """Start from so much free."""
         self._nodes = snapshot.nodes.by_name
-        self._hardware = hardware
-        self.free_milli = {name: amount for name, amount in free_milli.items() if amount > 0}
-        self.total_milli = sum(self.free_milli.values())
-        self._least_failed: dict[bool, int] = {}
+        self._watch = watch
+        self._given = free_milli
+        self._changed: dict[str, int] = {}  # amounts that are not as given any longer
+        self._by_free: dict[int, list[str]] = {}  # the names, in order, of the nodes with so much free
+        for name in sorted(free_milli):
+            if free_milli[name] > 0:
+                self._by_free.setdefault(free_milli[name], []).append(name)
+        self._is_own = True  # whether the index may be written to
+        self.total_milli = sum(amount * len(names) for amount, names in self._by_free.items())
 
     @classmethod
-    def free_now(cls, snapshot: Snapshot, hardware: Hardware) -> Room:
+    def free_now(cls, snapshot: Snapshot, watch: Watch) -> Room:
         """What is free at the snapshot's instant, on nodes where something may start, and not held for a plan."""
-        by_free = snapshot.nodes.by_free
-        return cls(snapshot, {name: free for free, names in by_free.items() for name in names}, hardware)
+        room = object.__new__(cls)
+        room._nodes, room._watch = snapshot.nodes.by_name, watch
+        room._given, room._changed = watch.free_milli, {}
+        room._by_free, room._is_own = snapshot.nodes.by_free, False
+        room.total_milli = snapshot.nodes.free_milli
+        return room
 
     @classmethod
-    def all_of(cls, snapshot: Snapshot, hardware: Hardware) -> Room:
+    def all_of(cls, snapshot: Snapshot, watch: Watch) -> Room:
         """All devices on nodes where something may start, held or not."""
-        fit = {name: node.capacity_milli for name, node in snapshot.nodes.by_name.items()}
-        for name, node in snapshot.nodes.restless.items():
-            if not node.may_start(snapshot.now_s):
-                del fit[name]
-        return cls(snapshot, fit, hardware)
+        fit = {name: size for name, size in watch.capacity_milli.items() if name not in watch.unfit}
+        return cls(snapshot, fit, watch)
 
     def copy(self) -> Room:
         """The same, to think further in."""
         other = object.__new__(Room)
-        other._nodes, other._hardware = self._nodes, self._hardware
-        other.free_milli, other.total_milli = dict(self.free_milli), self.total_milli
-        other._least_failed = dict(self._least_failed)
+        other._nodes, other._watch = self._nodes, self._watch
+        other._given, other._changed = self._given, dict(self._changed)
+        other._by_free, other._is_own = self._by_free, False
+        self._is_own = False
+        other.total_milli = self.total_milli
         return other
 
-    def within(self, most_milli: Mapping[str, int]) -> Room:
-        """The same, with at most so much on each node."""
-        other = self.copy()
-        other.free_milli = {
-            name: min(free, most_milli[name]) for name, free in self.free_milli.items() if most_milli.get(name, 0) > 0
-        }
-        other.total_milli = sum(other.free_milli.values())
-        return other
+    def free(self, name: str) -> int:
+        """What is free on a node."""
+        amount = self._changed.get(name)
+        return self._given.get(name, 0) if amount is None else amount
+
+    def amounts(self) -> dict[str, int]:
+        """What is free, by the names of the nodes where anything is."""
+        return {name: amount for amount, names in self._by_free.items() for name in names}
+
+    def fits(self, size_milli: int, pin: str | None) -> bool:
+        """Whether there is room for a whole gang: on one node, or on whole nodes."""
+        if pin is not None:
+            return self.free(pin) >= size_milli
+        if size_milli > self.total_milli:
+            return False
+        if size_milli <= self._watch.largest_milli:
+            return max(self._by_free) >= size_milli
+        if self._watch.is_uniform:
+            return len(self._by_free.get(self._watch.largest_milli, ())) * self._watch.largest_milli >= size_milli
+        return sum(self._watch.capacity_milli[name] for name in self._empty()) >= size_milli
 
     def place(self, size_milli: int, pin: str | None) -> Mapping[str, int] | None:
         """Room for a whole gang: best fit on one node, or whole nodes over the fewest racks; None if there is none."""
+        if not self.fits(size_milli, pin):
+            return None
         if pin is not None:
-            return {pin: size_milli} if self.free_milli.get(pin, 0) >= size_milli else None
-        if size_milli > self.total_milli:
-            return None
-        is_gang = size_milli > self._hardware.largest_milli
-        if size_milli >= self._least_failed.get(is_gang, size_milli + 1):
-            return None
-        found = self._whole_nodes(size_milli) if is_gang else self._best_fit(size_milli)
-        if found is None:
-            self._least_failed[is_gang] = size_milli
-        return found
-
-    def _best_fit(self, size_milli: int) -> Mapping[str, int] | None:
-        fitting = [(free, name) for name, free in self.free_milli.items() if free >= size_milli]
-        return {min(fitting)[1]: size_milli} if fitting else None
-
-    def _whole_nodes(self, size_milli: int) -> Mapping[str, int] | None:
-        capacity_milli = self._hardware.capacity_milli
-        empty = [
-            Candidate((), (), self._nodes[name])
-            for name, free in self.free_milli.items()
-            if free == capacity_milli[name]
-        ]
-        chosen = choose_whole_nodes(empty, size_milli)
+            return {pin: size_milli}
+        if size_milli <= self._watch.largest_milli:
+            return {self._by_free[min(free for free in self._by_free if free >= size_milli)][0]: size_milli}
+        chosen = choose_whole_nodes([Candidate((), (), self._nodes[name]) for name in self._empty()], size_milli)
         return None if chosen is None else {node.name: node.capacity_milli for node in chosen}
+
+    def _empty(self) -> list[str]:
+        capacity_milli = self._watch.capacity_milli
+        return [name for amount, names in self._by_free.items() for name in names if capacity_milli[name] == amount]
 
     def has(self, holdings: Mapping[str, int]) -> bool:
         """Whether exactly these are free."""
-        return all(self.free_milli.get(name, 0) >= amount for name, amount in holdings.items())
+        return all(self.free(name) >= amount for name, amount in holdings.items())
 
     def take(self, holdings: Mapping[str, int]) -> None:
         """They are free no longer."""
         for name, amount in holdings.items():
-            self.free_milli[name] -= amount
-            self.total_milli -= amount
+            self._set(name, self.free(name) - amount)
 
     def take_free_part(self, holdings: Mapping[str, int]) -> None:
         """Take what is free of these; the rest is held by runs that are to leave."""
-        self.take(
-            {name: min(size, self.free_milli[name]) for name, size in holdings.items() if name in self.free_milli}
-        )
+        for name, amount in holdings.items():
+            self._set(name, max(0, self.free(name) - amount))
 
     def give(self, holdings: Mapping[str, int]) -> None:
         """They are free (again)."""
-        self._least_failed.clear()
         for name, amount in holdings.items():
-            self.free_milli[name] = self.free_milli.get(name, 0) + amount
-            self.total_milli += amount
+            self._set(name, self.free(name) + amount)
+
+    def _set(self, name: str, amount: int) -> None:
+        before = self.free(name)
+        if amount == before:
+            return
+        if not self._is_own:
+            self._by_free = {free: names.copy() for free, names in self._by_free.items()}
+            self._is_own = True
+        if before:
+            names = self._by_free[before]
+            del names[bisect_left(names, name)]
+            if not names:
+                del self._by_free[before]
+        if amount:
+            insort(self._by_free.setdefault(amount, []), name)
+        self._changed[name] = amount
+        self.total_milli += amount - before

@@ -1,0 +1,163 @@
+"""What waits, in order and by shape: workloads of one shape fare alike, so that a pass asks once for all of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from scheduler.engine import Workload
+
+from .records import JobRecord
+
+Key = tuple[Any, ...]
+"""A place in an order: lower goes first. It ends with the workload's id, so that no two are equal."""
+Entry = tuple[Key, JobRecord]
+START: Key = ()
+"""Before every key."""
+
+
+class Shape(NamedTuple):
+    """What decides how a workload fares at its turn, beside what is free.
+
+    Attributes:
+        size_milli, node: what it asks for, and the node that it is pinned to.
+        level: whom it may stop, where a scheduler knows levels.
+        teams: whose bounds it falls under, where a scheduler knows any.
+    """
+
+    size_milli: int
+    node: str | None
+    level: int = 0
+    teams: tuple[str, ...] = ()
+
+
+class Group:
+    """All of one shape that wait, in order, apart by the reason code that they were told last."""
+
+    __slots__ = ("by_code",)
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self.by_code: dict[str | None, list[Entry]] = {}
+
+    def first_after(self, key: Key) -> Entry | None:
+        """The first that comes after a place."""
+        found: Entry | None = None
+        for entries in self.by_code.values():
+            index = bisect_right(entries, key, key=_key) if key else 0
+            if index < len(entries) and (found is None or entries[index][0] < found[0]):
+                found = entries[index]
+        return found
+
+    def is_told(self, code: str) -> bool:
+        """Whether all were told that last."""
+        return len(self.by_code) == 1 and code in self.by_code
+
+    def told_otherwise(self, code: str, after: Key, to: Key | None) -> Iterator[Entry]:
+        """Those between two places (None: to the end) that were told something else."""
+        for told, entries in self.by_code.items():
+            if told != code:
+                index = bisect_right(entries, after, key=_key) if after else 0
+                while index < len(entries) and (to is None or entries[index][0] < to):
+                    yield entries[index]
+                    index += 1
+
+
+class Line:
+    """The queue of a world.
+
+    Attributes:
+        groups: those who wait and have no plan, by shape; never an empty one.
+        version: grows with every change but in what they were told.
+    """
+
+    def __init__(self, key: Callable[[JobRecord], Key], shape: Callable[[JobRecord], Shape]) -> None:
+        """Nothing waits.
+
+        Args:
+            key: a workload's place, which may not change while it waits.
+            shape: how it fares.
+        """
+        self.groups: dict[Shape, Group] = {}
+        self.version = 0
+        self._key = key
+        self._shape = shape
+        self._known: dict[str, Workload] = {}  # as the world queued it; with plans
+        self._waiting: dict[str, tuple[Shape, str | None, Entry]] = {}  # without plans
+
+    def __len__(self) -> int:
+        """How many wait without a plan."""
+        return len(self._waiting)
+
+    def catch_up(self, queued: dict[str, Workload], jobs: Mapping[str, JobRecord], told: Mapping[str, str]) -> None:
+        """Look at who joined the world's queue, or left it by itself, since the last look.
+
+        Args:
+            queued: the world's queue, by id. Who joins it is its last.
+            jobs: every workload, by id.
+            told: the reason code that each was told last.
+        """
+        new = []
+        for workload in reversed(queued.values()):
+            if self._known.get(workload.id) is workload:
+                break
+            new.append(workload)
+        if len(self._known) + len(new) != len(queued):
+            for name in [name for name, workload in self._known.items() if queued.get(name) is not workload]:
+                self.leave(name)
+        for workload in new:
+            self._known[workload.id] = workload
+            self.wait(jobs[workload.id], told.get(workload.id))
+
+    def wait(self, record: JobRecord, code: str | None) -> None:
+        """It waits, without a plan, and was told that last."""
+        shape, entry = self._shape(record), (self._key(record), record)
+        self._waiting[record.job.id] = shape, code, entry
+        group = self.groups.get(shape)
+        if group is None:
+            group = self.groups[shape] = Group()
+        insort(group.by_code.setdefault(code, []), entry, key=_key)
+        self.version += 1
+
+    def waiting(self) -> list[JobRecord]:
+        """All who wait without a plan, in no order."""
+        return [entry[1] for _, _, entry in self._waiting.values()]
+
+    def told(self, record: JobRecord) -> str | None:
+        """What one who waits was told last."""
+        return self._waiting[record.job.id][1]
+
+    def tell(self, record: JobRecord, code: str) -> None:
+        """It waits, and was told something else."""
+        shape, told, entry = self._waiting[record.job.id]
+        by_code = self.groups[shape].by_code
+        _take_out(by_code, told, entry)
+        insort(by_code.setdefault(code, []), entry, key=_key)
+        self._waiting[record.job.id] = shape, code, entry
+
+    def plan(self, name: str) -> None:
+        """It has a plan, and waits for its turn no longer."""
+        shape, told, entry = self._waiting.pop(name)
+        group = self.groups[shape]
+        _take_out(group.by_code, told, entry)
+        if not group.by_code:
+            del self.groups[shape]
+        self.version += 1
+
+    def leave(self, name: str) -> None:
+        """It is in the queue no longer."""
+        del self._known[name]
+        if name in self._waiting:
+            self.plan(name)
+
+
+def _key(entry: Entry) -> Key:
+    return entry[0]
+
+
+def _take_out(by_code: dict[str | None, list[Entry]], code: str | None, entry: Entry) -> None:
+    entries = by_code[code]
+    del entries[bisect_left(entries, entry[0], key=_key)]
+    if not entries:
+        del by_code[code]
