@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -88,13 +89,25 @@ ORDER BY ordinality
 """One statement for one entry or thousands; ids rise in the order given."""
 
 
+_changing: ContextVar[frozenset[int]] = ContextVar("changing", default=frozenset())
+"""The clusters whose writers' lock this thread holds."""
+
+
 @contextmanager
 def changing(cluster_id: int) -> Iterator[None]:
-    """A transaction of a writer of this cluster; inside another one it joins it."""
+    """A transaction of a writer of this cluster; inside another one of the same cluster it is part of that."""
+    held = _changing.get()
+    if cluster_id in held:
+        yield
+        return
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [WRITERS_LOCK, cluster_id])
-        yield
+        token = _changing.set(held | {cluster_id})
+        try:
+            yield
+        finally:
+            _changing.reset(token)
 
 
 def record(

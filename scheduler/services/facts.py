@@ -283,23 +283,22 @@ def settle(*, cluster_id: int, at_of: Mapping[int, datetime]) -> None:
     gangs = _outcomes(going.order_by("pk").values_list("pk", flat=True))
     began = {}
     endings = []
-    troubles: dict[int, _Outcome | None] = {}
     stops: dict[int, tuple[str, datetime]] = {}
     for run_id, ranks in gangs.items():
         starts = [rank.began_at for rank in ranks if rank.began_at is not None]
         if len(starts) == len(ranks):
             began[run_id] = max(starts)
-        trouble = troubles[run_id] = _first_trouble(ranks)
+        trouble = _first_trouble(ranks)
         code = _code_of(trouble)
         if all(rank.state not in LIVE_STATES for rank in ranks):
             last = max(rank.exited_at for rank in ranks if rank.exited_at is not None)
-            endings.append(runs.Ending(run_id, last, code, 0 if trouble is None else trouble.exit_code))
+            exit_code = 0 if trouble is None else trouble.exit_code
+            endings.append(runs.Ending(run_id, last, code, exit_code, _why(trouble)))
         elif trouble is not None:
             stops[run_id] = (code, at_of[run_id])
     if runs.begin(cluster_id=cluster_id, began=began):
         events.wake(cluster_id)
-    ended = runs.end_all(cluster_id=cluster_id, endings=endings)
-    _say_why({run_id: troubles[run_id] for run_id in ended})
+    runs.end_all(cluster_id=cluster_id, endings=endings)
     if stops:
         _stop_the_rest(cluster_id, stops, gangs)
 
@@ -337,32 +336,8 @@ def _stop_the_rest(
     agents.wake({rank.node_id for run_id in told for rank in gangs[run_id] if rank.state in LIVE_STATES})
 
 
-WHY_SQL = """
-UPDATE scheduler_workload w SET reason_code = t.code, reason_text = t.text, reason_numbers = '{}'
-FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS t(id, code, text)
-WHERE w.id = t.id AND w.state IN ('finished', 'failed', 'lost')
-"""
-
-
-def _say_why(troubles: Mapping[int, _Outcome | None]) -> None:
-    """What the pages of workloads that are over say. Everybody reads it: no command, and nothing that it printed."""
-    rows = Run.objects.filter(pk__in=troubles).order_by("pk").values_list("pk", "workload_id", "end_reason")
-    said = [
-        (workload_id, end_reason, text)
-        for pk, workload_id, end_reason in rows
-        if (text := _why(end_reason, troubles[pk])) is not None
-    ]
-    if said:
-        with connection.cursor() as cursor:
-            cursor.execute(WHY_SQL, [list(column) for column in zip(*said, strict=True)])
-
-
-def _why(end_reason: str, trouble: _Outcome | None) -> str | None:
-    """One sentence; None where whoever stopped it has said why."""
-    if end_reason == runs.TIME_LIMIT:
-        return "It had run for its whole time limit."
-    if end_reason not in (runs.FINISHED, runs.FAILED, Code.NODE_LOST):
-        return None
+def _why(trouble: _Outcome | None) -> str:
+    """Why a run that nobody stopped is over, in one sentence that everybody may read."""
     if trouble is None:
         return "All ranks exited with status 0."
     if trouble.state == Rank.State.FAILED:

@@ -1,14 +1,12 @@
 """A pass's plan, carried out on rows: one transaction of conditional changes.
 
-Between loading and applying, rows may have changed. Whatever a decision assumed and no longer holds drops that
-decision, with all that depended on it; the next pass sees the new state. Nothing is preempted for a workload whose own
-part was dropped.
+Between loading and applying, rows may have changed: only what still holds is done (still_holds.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,28 +18,16 @@ from django.utils import timezone
 
 from budgets.models import BudgetNode
 from scheduler.engine import ENGINE_VERSION, Action, Decision, LevelFigures, Plan
-from scheduler.models import Claim, Holding, Node, Pass, Rank, Reservation, Run, Workload
-from scheduler.models import Decision as DecisionRow
-from scheduler.services import agents, current, events
-from scheduler.services.devices import FreeDevices
+from scheduler.models import Claim, Holding, Pass, Rank, Reservation, Run, Workload
+from scheduler.services import agents, bulk, current, events
 from scheduler.services.events import Entry, Kind
+from scheduler.services.still_holds import PREEMPTIBLE, Work, choose
 from scheduler.snapshots.build import Loaded
 
 log = structlog.get_logger(__name__)
 
 ORDER_KEPT = 200
 """How many places of the order a pass keeps."""
-
-NEEDED_STATE = {
-    Action.START: Workload.State.QUEUED,
-    Action.CLAIM: Workload.State.QUEUED,
-    Action.HOLD: Workload.State.QUEUED,
-    Action.RELEASE: Workload.State.HELD,
-    Action.RESERVE: Workload.State.QUEUED,
-    Action.END_CLAIM: Workload.State.QUEUED,
-    Action.END_RESERVATION: Workload.State.QUEUED,
-}
-PREEMPTIBLE = (Run.State.STARTING, Run.State.RUNNING)
 
 
 @dataclass(slots=True)
@@ -51,35 +37,6 @@ class Applied:
     stored: Pass
     has_changed: bool
     dropped: Sequence[str] = ()
-
-
-@dataclass(slots=True)
-class _Work:
-    """One plan being carried out."""
-
-    loaded: Loaded
-    plan: Plan
-    stored: Pass
-    decisions: list[Decision] = field(default_factory=list)
-    devices: dict[str, list[tuple[int, int, int]]] = field(default_factory=dict)  # by workload: (node, device, milli)
-    entries: list[Entry] = field(default_factory=list)
-    rows: list[DecisionRow] = field(default_factory=list)
-    node_ids: set[int] = field(default_factory=set)  # whose agents have something to do
-
-    @property
-    def at(self) -> datetime:
-        """The instant of the pass."""
-        return self.loaded.now
-
-    def of(self, action: Action) -> list[Decision]:
-        """The decisions of one kind that hold, in the plan's order."""
-        return [each for each in self.decisions if each.action is action]
-
-    def pk(self, decision: Decision) -> int:
-        """Whom it is about."""
-        if decision.run is not None:
-            return self.loaded.runs[decision.run].workload_id
-        return self.loaded.workloads[decision.workload].pk
 
 
 def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = None) -> Applied:
@@ -92,15 +49,15 @@ def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = Non
     """
     with events.changing(loaded.cluster.pk):
         stored = _store(loaded, plan, timings or {})
-        work = _Work(loaded, plan, stored)
-        dropped = _choose(work)
+        work = Work(loaded, plan, stored)
+        dropped = choose(work)
         _hold_and_release(work)
         _end_plans(work)
         _preempt(work)
         _start(work)
+        _claim(work)
         _promise(work)
         current.tell(work)
-        DecisionRow.objects.bulk_create(work.rows)
         events.record_all(cluster_id=loaded.cluster.pk, entries=work.entries, at=work.at, made_in=stored)
         agents.wake(work.node_ids)
     for workload in dropped:
@@ -134,100 +91,10 @@ def figures_as_json(figures: LevelFigures) -> dict[str, Any]:
     }
 
 
-# --- what still holds -------------------------------------------------------------------------------------------------
-
-
-def _choose(work: _Work) -> list[str]:
-    """Keep the decisions whose assumptions still hold. Returns the codes of the workloads whose were dropped."""
-    plan = work.plan.decisions
-    gone = _workloads_that_moved_on(work)
-    startable = _startable_nodes(work)
-    free = FreeDevices(
-        work.loaded.nodes[name] for each in plan if each.action is Action.START for name in each.holdings
-    )
-    for each in plan:
-        if each.action is Action.START and each.workload not in gone:
-            taken = None
-            if all(name in startable for name in each.holdings):
-                taken = free.take({work.loaded.nodes[name]: milli for name, milli in each.holdings.items()})
-            if taken is None:
-                gone.add(each.workload)
-            else:
-                work.devices[each.workload] = taken
-    stoppable, out_of_reach = _stoppable_runs(work)
-    _drop_claims_in_vain(work, gone, stoppable, out_of_reach)
-    work.decisions = [each for each in plan if _holds(each, gone, stoppable)]
-    return sorted(gone)
-
-
-def _workloads_that_moved_on(work: _Work) -> set[str]:
-    needed = {each.workload: each.action for each in work.plan.decisions if each.action in NEEDED_STATE}
-    if not needed:
-        return set()
-    # A workload that is released and then started in one pass was held before.
-    released = {each.workload for each in work.plan.decisions if each.action is Action.RELEASE}
-    ids = {work.loaded.workloads[name].pk: name for name in needed}
-    rows = Workload.objects.select_for_update(no_key=True).filter(pk__in=ids, cancel_asked_at=None).order_by("pk")
-    states = {ids[pk]: state for pk, state in rows.values_list("pk", "state")}
-    return {
-        name
-        for name, action in needed.items()
-        if states.get(name) != (Workload.State.HELD if name in released else NEEDED_STATE[action])
-    }
-
-
-def _startable_nodes(work: _Work) -> set[str]:
-    """Nodes that are still fit: an agent may have fallen silent since the snapshot."""
-    names = {name for each in work.plan.decisions if each.action is Action.START for name in each.holdings}
-    if not names:
-        return set()
-    rows = Node.objects.filter(
-        cluster=work.loaded.cluster, name__in=names, health="healthy", drain_asked_at=None, retired_at=None
-    )
-    return set(rows.values_list("name", flat=True))
-
-
-def _stoppable_runs(work: _Work) -> tuple[set[str], set[str]]:
-    """The runs to preempt, by the engine's id: those that still can be, and those whose node fell silent meanwhile.
-
-    The others have ended or been told to stop: whoever counts on their devices may.
-    """
-    runs = {work.loaded.runs[each.run].pk: each.run for each in work.plan.decisions if each.run is not None}
-    if not runs:
-        return set(), set()
-    rows = Run.objects.select_for_update(no_key=True).filter(pk__in=runs, stop_asked_at=None).order_by("pk")
-    states = dict(rows.values_list("pk", "state"))
-    return (
-        {runs[pk] for pk, state in states.items() if state in PREEMPTIBLE},
-        {runs[pk] for pk, state in states.items() if state == Run.State.UNREACHABLE},
-    )
-
-
-def _drop_claims_in_vain(work: _Work, gone: set[str], stoppable: set[str], out_of_reach: set[str]) -> None:
-    """A claim that counts on runs which will not be stopped, since another claim was dropped, is dropped too."""
-    claims = {each.workload: each for each in work.plan.decisions if each.action is Action.CLAIM}
-    victims = {each.run: each.by for each in work.plan.decisions if each.run is not None and each.by is not None}
-    vain = set(claims) if victims else set()
-    while vain:
-        kept_on = {run for run, by in victims.items() if by in gone and run in stoppable} | out_of_reach
-        vain = {
-            name
-            for name, claim in claims.items()
-            if name not in gone and any(run in kept_on for run in claim.reason.numbers["waits_for"])
-        }
-        gone |= vain
-
-
-def _holds(decision: Decision, gone: set[str], stoppable: set[str]) -> bool:
-    if decision.action is Action.PREEMPT:
-        return decision.run in stoppable and decision.by not in gone
-    return decision.workload not in gone
-
-
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 
-def _hold_and_release(work: _Work) -> None:
+def _hold_and_release(work: Work) -> None:
     for action, before, after, kind in (
         (Action.RELEASE, Workload.State.HELD, Workload.State.QUEUED, Kind.RELEASED),
         (Action.HOLD, Workload.State.QUEUED, Workload.State.HELD, Kind.HELD),
@@ -238,7 +105,15 @@ def _hold_and_release(work: _Work) -> None:
             work.entries += [Entry(kind, workload_id=pk) for pk in ids]
 
 
-def _end_plans(work: _Work) -> None:
+END_SQL = """
+UPDATE {table} p SET ended_at = %s, outcome = t.outcome
+FROM unnest(%s::bigint[], %s::text[]) AS t(workload, outcome)
+WHERE p.workload_id = t.workload AND p.ended_at IS NULL
+RETURNING p.id, p.workload_id, p.outcome
+"""
+
+
+def _end_plans(work: Work) -> None:
     """Claims and reservations end: by the engine's word, and claims of what starts or is claimed anew."""
     claimless = {work.pk(each): each.reason.code for each in work.of(Action.END_CLAIM)}
     claimless |= {
@@ -250,102 +125,150 @@ def _end_plans(work: _Work) -> None:
         (Claim, claimless, Kind.CLAIM_ENDED, "claim"),
         (Reservation, unreserved, Kind.RESERVATION_ENDED, "reservation"),
     ):
-        for row in model.objects.filter(workload__in=outcomes, ended_at=None).order_by("pk") if outcomes else ():
-            outcome = outcomes[row.workload_id][:20]
-            model.objects.filter(pk=row.pk, ended_at=None).update(ended_at=work.at, outcome=outcome)
-            work.entries.append(Entry(kind, workload_id=row.workload_id, data={name: row.pk, "outcome": outcome}))
-
-
-def _preempt(work: _Work) -> None:
-    """Tell runs to leave within the grace."""
-    leave_by = work.at + timedelta(seconds=work.loaded.policy.grace_s)
-    for each in work.of(Action.PREEMPT):
-        assert each.run is not None
-        run = work.loaded.runs[each.run]
-        by = None if each.by is None else work.loaded.workloads[each.by].pk
-        changed = Run.objects.filter(pk=run.pk, state__in=PREEMPTIBLE, stop_asked_at=None).update(
-            state=Run.State.LEAVING,
-            stop_asked_at=work.at,
-            leave_by=leave_by,
-            end_reason=each.reason.code,
-            preempted_by_id=by,
-        )
-        assert changed == 1, f"run {each.run} changed under its lock"
-        Workload.objects.filter(pk=run.workload_id, state__in=(Workload.State.STARTING, Workload.State.RUNNING)).update(
-            state=Workload.State.LEAVING
-        )
-        work.entries.append(
-            Entry(
-                Kind.RUN_STOPPING,
-                workload_id=run.workload_id,
-                run_id=run.pk,
-                data={"code": each.reason.code, "by": each.by},
-            )
-        )
-    stopped = [work.loaded.runs[each.run].pk for each in work.of(Action.PREEMPT) if each.run is not None]
-    work.node_ids |= set(Rank.objects.filter(run__in=stopped).values_list("node_id", flat=True)) if stopped else set()
-
-
-def _start(work: _Work) -> None:
-    """Runs with their holdings and ranks, and claims for those whose devices are still being left."""
-    starts = work.of(Action.START)
-    if starts:
-        ids = [work.pk(each) for each in starts]
-        Workload.objects.filter(pk__in=ids, state=Workload.State.QUEUED).update(
-            state=Workload.State.STARTING, first_started_at=Coalesce(F("first_started_at"), work.at), place=None
-        )
-        runs = Run.objects.bulk_create(_runs_of(work, starts, ids))
-        holdings = [
-            Holding(run=run, device_id=device, node_id=node, milli=milli)
-            for each, run in zip(starts, runs, strict=True)
-            for node, device, milli in work.devices[each.workload]
+        if not outcomes:
+            continue
+        values: list[Any] = [work.at, list(outcomes), [str(outcome)[:20] for outcome in outcomes.values()]]
+        with connection.cursor() as cursor:
+            cursor.execute(END_SQL.format(table=model._meta.db_table), values)
+            ended = sorted(cursor.fetchall())
+        work.entries += [
+            Entry(kind, workload_id=workload_id, data={name: pk, "outcome": outcome})
+            for pk, workload_id, outcome in ended
         ]
-        Holding.objects.bulk_create(holdings, batch_size=5_000)
-        Rank.objects.bulk_create(
-            (
-                Rank(run=run, node_id=work.loaded.nodes[name], index=index)
-                for each, run in zip(starts, runs, strict=True)
-                for index, name in enumerate(sorted(each.holdings))
-            ),
-            batch_size=5_000,
+
+
+PREEMPT_SQL = """
+UPDATE scheduler_run r
+SET state = 'leaving', stop_asked_at = %(at)s, leave_by = %(leave_by)s, end_reason = t.code, preempted_by_id = t.by
+FROM unnest(%(ids)s::bigint[], %(codes)s::text[], %(by)s::bigint[]) AS t(id, code, by)
+WHERE r.id = t.id AND r.state = ANY(%(states)s) AND r.stop_asked_at IS NULL
+"""
+
+
+def _preempt(work: Work) -> None:
+    """Tell runs to leave within the grace."""
+    stops = [(work.loaded.runs[each.run], each) for each in work.of(Action.PREEMPT) if each.run is not None]
+    if not stops:
+        return
+    ids = [run.pk for run, _each in stops]
+    values: dict[str, Any] = {
+        "ids": ids,
+        "codes": [str(each.reason.code) for _run, each in stops],
+        "by": [None if each.by is None else work.loaded.workloads[each.by].pk for _run, each in stops],
+        "at": work.at,
+        "leave_by": work.at + timedelta(seconds=work.loaded.policy.grace_s),
+        "states": [str(state) for state in PREEMPTIBLE],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(PREEMPT_SQL, values)
+        assert cursor.rowcount == len(stops), "runs changed under their locks"
+    Workload.objects.filter(
+        pk__in=[run.workload_id for run, _each in stops], state__in=(Workload.State.STARTING, Workload.State.RUNNING)
+    ).update(state=Workload.State.LEAVING)
+    work.entries += [
+        Entry(
+            Kind.RUN_STOPPING,
+            workload_id=run.workload_id,
+            run_id=run.pk,
+            data={"code": each.reason.code, "by": each.by},
         )
-        work.entries += [Entry(Kind.RUN_STARTED, workload_id=run.workload_id, run_id=run.pk) for run in runs]
-        work.node_ids |= {holding.node_id for holding in holdings}
-    for each in work.of(Action.CLAIM):
-        waits_for = [work.loaded.runs[run].pk for run in each.reason.numbers["waits_for"] if run in work.loaded.runs]
-        claim = Claim.objects.create(
+        for run, each in stops
+    ]
+    work.node_ids |= set(Rank.objects.filter(run__in=ids).order_by().values_list("node_id", flat=True).distinct())
+
+
+def _start(work: Work) -> None:
+    """Runs with their holdings and ranks."""
+    starts = work.of(Action.START)
+    if not starts:
+        return
+    ids = [work.pk(each) for each in starts]
+    Workload.objects.filter(pk__in=ids, state=Workload.State.QUEUED).update(
+        state=Workload.State.STARTING, first_started_at=Coalesce(F("first_started_at"), work.at), place=None
+    )
+    keys = bulk.keys(Run, len(starts))
+    bulk.copy(Run, RUN, _runs_of(work, starts, ids, keys))
+    bulk.copy(
+        Holding,
+        ("run_id", "node_id", "device_id", "milli"),
+        ((run, *held) for run, each in zip(keys, starts, strict=True) for held in work.devices[each.workload]),
+    )
+    bulk.copy(
+        Rank,
+        ("run_id", "node_id", "index", "state", "message"),
+        (
+            (run, work.loaded.nodes[name], index, "wanted", "")
+            for run, each in zip(keys, starts, strict=True)
+            for index, name in enumerate(sorted(each.holdings))
+        ),
+    )
+    work.entries += [
+        Entry(Kind.RUN_STARTED, workload_id=workload_id, run_id=run) for workload_id, run in zip(ids, keys, strict=True)
+    ]
+    work.node_ids |= {node_id for each in starts for node_id, *_device in work.devices[each.workload]}
+
+
+RUN = (
+    "id",
+    "workload_id",
+    "number",
+    "cluster_id",
+    "leaf_id",
+    "path",
+    "size_milli",
+    "funded",
+    "min_runtime_s",
+    "state",
+    "started_at",
+    "started_in_id",
+    "end_reason",
+)
+
+
+def _runs_of(
+    work: Work, starts: Sequence[Decision], ids: Sequence[int], keys: Sequence[int]
+) -> Iterator[tuple[Any, ...]]:
+    """The values of RUN's columns."""
+    numbers = dict(
+        Run.objects.filter(workload__in=ids).order_by().values_list("workload_id").annotate(last=Max("number"))
+    )
+    waiting = [work.loaded.workloads[each.workload] for each in starts]
+    paths = dict(BudgetNode.objects.filter(pk__in={row.leaf_id for row in waiting}).values_list("pk", "path"))
+    for key, each, row in zip(keys, starts, waiting, strict=True):
+        yield (
+            key,
+            row.pk,
+            numbers.get(row.pk, 0) + 1,
+            work.loaded.cluster.pk,
+            row.leaf_id,
+            paths[row.leaf_id],
+            sum(each.holdings.values()),
+            each.funded,
+            row.min_runtime_s,
+            "starting",
+            work.at,
+            work.stored.pk,
+            "",
+        )
+
+
+def _claim(work: Work) -> None:
+    """Claims for those whose devices are still being left."""
+    claims = Claim.objects.bulk_create(
+        Claim(
             workload_id=work.pk(each),
             cluster=work.loaded.cluster,
             holdings=dict(each.holdings),
-            waits_for=waits_for,
+            waits_for=[work.loaded.runs[run].pk for run in each.reason.numbers["waits_for"] if run in work.loaded.runs],
             made_in=work.stored,
             made_at=work.at,
         )
-        work.entries.append(Entry(Kind.CLAIM_MADE, workload_id=claim.workload_id, data={"claim": claim.pk}))
+        for each in work.of(Action.CLAIM)
+    )
+    work.entries += [Entry(Kind.CLAIM_MADE, workload_id=each.workload_id, data={"claim": each.pk}) for each in claims]
 
 
-def _runs_of(work: _Work, starts: Sequence[Decision], ids: Sequence[int]) -> list[Run]:
-    numbers = dict(Run.objects.filter(workload__in=ids).values_list("workload_id").annotate(last=Max("number")))
-    waiting = [work.loaded.workloads[each.workload] for each in starts]
-    paths = dict(BudgetNode.objects.filter(pk__in={row.leaf_id for row in waiting}).values_list("pk", "path"))
-    return [
-        Run(
-            workload_id=row.pk,
-            number=numbers.get(row.pk, 0) + 1,
-            cluster=work.loaded.cluster,
-            leaf_id=row.leaf_id,
-            path=paths[row.leaf_id],
-            size_milli=sum(each.holdings.values()),
-            funded=each.funded,
-            min_runtime_s=row.min_runtime_s,
-            started_at=work.at,
-            started_in=work.stored,
-        )
-        for each, row in zip(starts, waiting, strict=True)
-    ]
-
-
-def _promise(work: _Work) -> None:
+def _promise(work: Work) -> None:
     for each in work.of(Action.RESERVE):
         numbers: Mapping[str, Any] = each.reason.numbers
         row = Reservation.objects.create(

@@ -45,12 +45,15 @@ class Ending:
         code: why, unless it had been told to stop before: then that reason stands. `finished`, `failed`, or a reason
             code such as `node_lost`.
         exit_code: the first rank's that was not 0, else 0; minus the signal where one ended it.
+        sentence: what its workload's page says if it is over by this, and not because somebody stopped it. Everybody
+            reads it: no command, and nothing that it printed.
     """
 
     run_id: int
     at: datetime
     code: str
     exit_code: int | None = None
+    sentence: str = ""
 
 
 BEGIN_SQL = """
@@ -186,9 +189,11 @@ WHERE k.run_id = t.id AND k.state IN ('wanted', 'running')
 """
 SETTLED_SQL = """
 UPDATE scheduler_workload w
-SET state = t.state, ended_at = t.at, preemptions = t.preemptions, progress_s = t.progress_s
-FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[])
-    AS t(id, state, at, preemptions, progress_s)
+SET state = t.state, ended_at = t.at, preemptions = t.preemptions, progress_s = t.progress_s,
+    reason_code = t.code, reason_text = t.text,
+    reason_numbers = CASE WHEN t.is_new THEN '{}' ELSE w.reason_numbers END
+FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::text[], %s::text[], %s::bool[])
+    AS t(id, state, at, preemptions, progress_s, code, text, is_new)
 WHERE w.id = t.id
 """
 
@@ -220,7 +225,7 @@ def end_all(*, cluster_id: int, endings: Iterable[Ending]) -> set[int]:
         with connection.cursor() as cursor:
             for statement in (ENDED_SQL, RELEASED_SQL, GONE_SQL) if rows else ():
                 cursor.execute(statement, values)
-        _settle_workloads(cluster_id, rows)
+        _settle_workloads(cluster_id, rows, {row.pk: given[row.pk].sentence for row in rows})
         _log(
             cluster_id,
             [
@@ -247,33 +252,36 @@ def _end(row: Run, ending: Ending) -> None:
     row.state, row.ended_at, row.exit_code = Run.State.ENDED, ended_at, ending.exit_code
 
 
-def _settle_workloads(cluster_id: int, rows: Sequence[Run]) -> None:
+def _settle_workloads(cluster_id: int, rows: Sequence[Run], sentences: Mapping[int, str]) -> None:
     """The workload of an ended run ends with it, or returns to its old place in the queue."""
     over: dict[int, datetime] = {}
+    settled: list[tuple[Any, ...]] = []
     for row in rows:
-        workload = row.workload
-        state = _state_after(row)
+        workload, state, ended_at, text = row.workload, _state_after(row), row.ended_at, ""
         if state is None:
-            workload.state = Workload.State.QUEUED
+            state, ended_at = Workload.State.QUEUED, workload.ended_at
             workload.progress_s += ran_s(row)
         else:
-            workload.state = state
-            assert row.ended_at is not None
-            workload.ended_at = over[workload.pk] = row.ended_at
-    settled = [row.workload for row in rows]
+            assert ended_at is not None
+            over[workload.pk] = ended_at
+            text = _sentence(row, state, sentences[row.pk])
+        code, said = (row.end_reason, text) if text else (workload.reason_code, workload.reason_text)
+        settled.append(
+            (workload.pk, str(state), ended_at, workload.preemptions, workload.progress_s, str(code), said, bool(text))
+        )
     if settled:
         with connection.cursor() as cursor:
-            cursor.execute(
-                SETTLED_SQL,
-                [
-                    [workload.pk for workload in settled],
-                    [str(workload.state) for workload in settled],
-                    [workload.ended_at for workload in settled],
-                    [workload.preemptions for workload in settled],
-                    [workload.progress_s for workload in settled],
-                ],
-            )
+            cursor.execute(SETTLED_SQL, [list(column) for column in zip(*settled, strict=True)])
     release_all_followers(cluster_id, over)
+
+
+def _sentence(row: Run, state: str, sentence: str) -> str:
+    """What the page of a workload says that is over; empty where whoever stopped it has said why."""
+    if state not in (Workload.State.FINISHED, Workload.State.FAILED, Workload.State.LOST):
+        return ""
+    if row.end_reason == TIME_LIMIT:
+        return "It had run for its whole time limit."
+    return sentence if row.end_reason in (FINISHED, FAILED, Code.NODE_LOST) else ""
 
 
 def _state_after(row: Run) -> str | None:
