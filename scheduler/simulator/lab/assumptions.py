@@ -34,7 +34,7 @@ class Assumptions:
     busy_demand: float = _assume(
         1.0, "x entitlement", "a busy team's funded demand", "situation: it lives by its budget"
     )
-    quiet_demand: float = _assume(0.5, "of busy", "a quiet team's funded demand", "free")
+    quiet_demand: float = _assume(0.45, "of busy", "a quiet team's funded demand", "free")
     busy_days: float = _assume(4.0, "days", "mean length of a busy spell", "situation: spells of days")
     quiet_days: float = _assume(3.0, "days", "mean length of a quiet spell", "situation: spells of days")
     bursty_teams: float = _assume(3, "teams", "which ask for next to nothing while quiet", "situation")

@@ -17,7 +17,7 @@ LARGE_PART = 16
 SMALL_SIZES = (1, 1, 1, 1, 1, 2, 2, 4, 4, 8)  # Philly, Helios: most debug and test runs ask for one GPU, none for many
 SESSION_SIZES = (1, 1, 1, 2)
 MEDIUM_SIZES = (2, 4, 4, 8, 8, 8, 16, 16, 32)
-FREE_SIZES = (1, 1, 1, 2, 2, 4, 4, 8, 8, 16)
+FREE_SIZES = (1, 1, 1, 2, 2, 4, 4, 8, 8, 8, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ def workload(
         kind: of work.
         leaf: who asks.
         name: its id.
-        cap_gpus: what its team's protected work may hold at once under `priority`. What has a contract is protected
-            there unless it is larger than that; what is unallocated is not.
+        cap_gpus: what its team's protected work may hold at once under `priority`, where everything is protected that
+            is not larger than that.
         part: of its duration that is still to come: less than 1 for what has been running since before the start.
     """
     contract_s = 60 * round(chance.uniform(*kind.contract_s) / 60)
@@ -118,6 +118,6 @@ def workload(
         "exit_delay": round(chance.uniform(assume.exit_least_s, assume.exit_most_s)),
         "restart_cost": round(assume.restart_cost_s),
         "estimate": max(60, round(duration_s * chance.uniform(1.0, 3.0))),
-        "protected": contract_s > 0 and gpus <= cap_gpus,
+        "protected": gpus <= cap_gpus,
         "level": "HIGH",
     }

@@ -23,7 +23,7 @@ LARGE_THINK_S = HOUR_S
 LARGE_CONTRACT_S = (2 * HOUR_S, 6 * HOUR_S)
 HERO_HOURS = (4, 8)
 HERO_CONTRACT_S = (4 * HOUR_S, 6 * HOUR_S)
-WAITS_AS_LONG_AS_IT_RUNS = 4
+WAITS_AS_LONG_AS_IT_RUNS = 2
 """Unallocated work takes at least so many times its duration when demand is two to three times the cluster: for the
 number of workloads in a loop, of which more are written than will be submitted."""
 
@@ -99,7 +99,8 @@ class Laboratory:
             steady += wanted * assume.large_part
         medium = self._kinds["medium"].at_most(round(wanted / 3))
         while spent < wanted - medium.mean_gpus / 2:
-            spent += self._write(team, medium, chance.choice(team.people), rests=spent >= steady)
+            alike = replace(medium, sizes=(chance.choice(medium.sizes),))
+            spent += self._write(team, alike, chance.choice(team.people), rests=spent >= steady)
 
     def _write_large(self, team: Team, gpus: float) -> float:
         """One after the other, each followed by a pause that keeps the team at so many GPUs on average."""
@@ -125,8 +126,8 @@ class Laboratory:
             row = self._workload(team, row_kind, person, loop.next_name())
             takes_s = row["startup"] + row["duration"]
             loop.add(row, at_s, takes_s)
-            pause_s = max(0.0, (row["gpus"] / gpus - 1) * takes_s)
-            at_s = loop.ended_s + round(pause_s + chance.expovariate(1 / LARGE_THINK_S))
+            pause_s = max(0.0, (row["gpus"] / gpus - 1) * takes_s) + chance.expovariate(1 / LARGE_THINK_S)
+            at_s = team.spells.busy_after(loop.ended_s, round(pause_s))
         self._rows += loop.rows
         return gpus
 
@@ -161,8 +162,9 @@ class Laboratory:
         for team in wanting:
             owed += beyond * team.entitled
             while owed >= mean / 2:
-                self._write(team, kind, self._chance.choice(team.people), rests=False)
-                owed -= mean
+                size = self._chance.choice(kind.sizes)
+                self._write(team, replace(kind, sizes=(size,)), self._chance.choice(team.people), rests=False)
+                owed -= size
 
     # --- loops ----------------------------------------------------------------------------------------------------
 

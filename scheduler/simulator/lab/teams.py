@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 
 from .assumptions import Assumptions
@@ -24,11 +23,17 @@ class Spells:
 
     def busy_from(self, at_s: int) -> int:
         """The instant itself if the team is busy then, else when it is again."""
-        index = bisect_right(self.spans, (at_s, at_s)) - 1
-        if index >= 0 and at_s < self.spans[index][1]:
-            return at_s
-        later = [start_s for start_s, _ in self.spans[max(0, index) :] if start_s >= at_s]
-        return later[0]
+        return next((max(at_s, start_s) for start_s, end_s in self.spans if at_s < end_s), at_s)
+
+    def busy_after(self, at_s: int, busy_s: int) -> int:
+        """The instant at which the team has been busy for so long since then."""
+        at_s = self.busy_from(at_s)
+        while True:
+            end_s = next((end_s for _, end_s in self.spans if at_s < end_s), None)
+            if end_s is None or at_s + busy_s <= end_s:
+                return at_s + busy_s
+            busy_s -= end_s - at_s
+            at_s = self.busy_from(end_s)
 
 
 @dataclass(frozen=True, slots=True)
