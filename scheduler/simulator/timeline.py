@@ -155,18 +155,15 @@ class Shelf:
         return places
 
     def _fraction(self, amount_milli: int) -> list[tuple[int, int]]:
-        """A part of one device: of those where it fits, the fullest."""
-        best: tuple[int, int, int] | None = None  # (free, device, offset)
-        for index, held in enumerate(self._held):
-            free = DEVICE_MILLI - sum(size for _, size in held)
-            offset = _gap(held, amount_milli)
-            if offset is not None and (best is None or free < best[0]):
-                best = (free, index, offset)
-        if best is None:
+        """A part of one device: of those with room for it, the fullest; in pieces where its free parts are scattered."""
+        rooms = [(DEVICE_MILLI - sum(size for _, size in held), index) for index, held in enumerate(self._held)]
+        fitting = [(free, index) for free, index in rooms if free >= amount_milli]
+        if not fitting:
             return []
-        _, index, offset = best
-        self._held[index].append((offset, amount_milli))
-        return [(index * DEVICE_MILLI + offset, amount_milli)]
+        index = min(fitting)[1]
+        pieces = _pieces(self._held[index], amount_milli)
+        self._held[index] += pieces
+        return [(index * DEVICE_MILLI + offset, size) for offset, size in pieces]
 
     def _let_go(self, lane_milli: int, size_milli: int) -> None:
         if size_milli < DEVICE_MILLI:
@@ -181,14 +178,23 @@ def _are_neighbours(free: Sequence[int], at: int, wanted: int) -> bool:
     return free[at + wanted - 1] - free[at] == wanted - 1
 
 
-def _gap(held: Sequence[tuple[int, int]], amount_milli: int) -> int | None:
-    """The lowest offset on a device where so much fits between what is held; None where it doesn't."""
-    offset = 0
-    for start, size in sorted(held):
-        if start - offset >= amount_milli:
-            return offset
+def _pieces(held: Sequence[tuple[int, int]], amount_milli: int) -> list[tuple[int, int]]:
+    """(offset, size) on a device with room: the lowest gap that takes it all, else gaps from the lowest up."""
+    gaps, offset = [], 0
+    for start, size in [*sorted(held), (DEVICE_MILLI, 0)]:
+        if start > offset:
+            gaps.append((offset, start - offset))
         offset = start + size
-    return offset if offset + amount_milli <= DEVICE_MILLI else None
+    for start, size in gaps:
+        if size >= amount_milli:
+            return [(start, amount_milli)]
+    pieces = []
+    for start, size in gaps:
+        taken = min(size, amount_milli)
+        if taken:
+            pieces.append((start, taken))
+        amount_milli -= taken
+    return pieces
 
 
 def of_recorded(recorded: Recorded, teams: Sequence[Team], team_of: Mapping[str, int]) -> Timeline:

@@ -51,8 +51,8 @@ def by_team(teams: Sequence[Team], bars: Iterable[Bar], view: View, now_s: int) 
             found[1] += length_s * bar.size_milli if kind in INTERRUPTIBLE else 0
             found[2] += length_s * bar.size_milli if kind == UNALLOCATED else 0
     return [
-        TeamLine(teams[team], *held, runs=len(runs[team]), taken=len(taken[team]))
-        for team, held in sorted(sums.items())
+        TeamLine(teams[team], held, interruptible, unallocated, len(runs[team]), len(taken[team]))
+        for team, (held, interruptible, unallocated) in sorted(sums.items())
     ]
 
 

@@ -55,7 +55,7 @@ h1{font-size:26px;line-height:1.2;margin:0 0 8px}
 p{margin:0 0 12px;max-width:92ch}
 .panels{display:grid;gap:24px;grid-template-columns:repeat(auto-fit,minmax(min(100%,36rem),1fr));align-items:start}
 figure{margin:0;min-width:0}
-figcaption{margin-bottom:8px}
+figcaption{margin-bottom:8px;min-height:2.9em}
 .drawing{position:relative;overflow-x:auto}
 .drawing svg,.drawing canvas{display:block;width:100%;min-width:34rem;height:auto;touch-action:pan-x pan-y}
 .drawing canvas{position:absolute;inset:0 auto auto 0;height:100%}
@@ -81,8 +81,10 @@ def style() -> str:
 def _colours(look: int) -> str:
     role = {name: colours[look] for name, colours in ROLES.items()}
     found = [
-        f":root{{{''.join(f'--{name}:{colour};' for name, colour in role.items())}"
-        f"{''.join(f'--team-{number}:{team[2 * look]};' for number, team in enumerate(TEAMS))}}}",
+        (
+            f":root{{{''.join(f'--{name}:{colour};' for name, colour in role.items())}"
+            f"{''.join(f'--team-{number}:{team[2 * look]};' for number, team in enumerate(TEAMS))}}}"
+        ),
         f"body{{background:{role['bg']};color:{role['ink']}}}figcaption,p,.legend,summary{{color:{role['ink-2']}}}",
         f"figcaption b{{color:{role['ink']}}}button{{border:1px solid {role['ink-3']}}}",
         f"td,tbody th{{border-top:1px solid {role['line']}}}.frame{{background:{role['ink']}}}",

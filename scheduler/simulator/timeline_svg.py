@@ -282,11 +282,14 @@ def _finished(canvas: Canvas, timeline: Timeline, colours: set[int]) -> str:
     look, view, bottom = canvas.look, canvas.view, canvas.bottom
     height = bottom + BOTTOM
     before = [
-        f'<svg viewBox="0 0 {_n(look.width)} {_n(height)}" width="{_n(look.width)}" height="{_n(height)}" role="img"'
-        f' aria-label="{escape(look.label)}" xmlns="http://www.w3.org/2000/svg" class="timeline"'
-        f' data-left="{_n(canvas.left)}" data-right="{_n(look.width - RIGHT)}" data-top="{_n(TOP)}"'
-        f' data-bottom="{_n(bottom)}" data-from="{view.from_s}" data-until="{view.until_s}"'
-        f' data-rows="{",".join(_n(top) for top, _ in canvas.edges)}" data-first="{view.first_row}">',
+        (
+            f'<svg viewBox="0 0 {_n(look.width)} {_n(height)}" width="{_n(look.width)}"'
+            f' height="{_n(height)}" role="img"'
+            f' aria-label="{escape(look.label)}" xmlns="http://www.w3.org/2000/svg" class="timeline"'
+            f' data-left="{_n(canvas.left)}" data-right="{_n(look.width - RIGHT)}" data-top="{_n(TOP)}"'
+            f' data-bottom="{_n(bottom)}" data-from="{view.from_s}" data-until="{view.until_s}"'
+            f' data-rows="{",".join(_n(top) for top, _ in canvas.edges)}" data-first="{view.first_row}">'
+        ),
         _patterns(look.prefix, colours),
     ]
     after = []
@@ -326,11 +329,15 @@ def _patterns(prefix: str, colours: set[int]) -> str:
     found = [
         f'<pattern id="{prefix}-over" width="6" height="6" {slanted}><path class="h-over" d="M0 0V6"/></pattern>',
         f'<pattern id="{prefix}-repair" width="5" height="5" {upright}><path class="h-repair" d="M0 0V5"/></pattern>',
-        f'<pattern id="{prefix}-service" width="9" height="9" {upright}><path class="h-repair" d="M0 0V9M3 0V9"/>'
-        "</pattern>",
+        (
+            f'<pattern id="{prefix}-service" width="9" height="9" {upright}><path class="h-repair" d="M0 0V9M3 0V9"/>'
+            "</pattern>"
+        ),
         f'<pattern id="{prefix}-tex" width="5" height="5" {upright}><path class="tex" d="M0 0h5v1.4h-5z"/></pattern>',
-        f'<pattern id="{prefix}-dots" width="5" height="5" {upright}><circle class="tex" cx="2" cy="2" r="1.1"/>'
-        "</pattern>",
+        (
+            f'<pattern id="{prefix}-dots" width="5" height="5" {upright}><circle class="tex" cx="2" cy="2" r="1.1"/>'
+            "</pattern>"
+        ),
     ]
     found += [
         f'<pattern id="{prefix}-u{colour}" width="5" height="5" {slanted}><rect class="free" width="5" height="5"/>'
