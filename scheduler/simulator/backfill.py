@@ -42,7 +42,7 @@ class Easy(Baseline):
             return
         head = waiting[place]
         shadow = self._shadow(head, room, started)
-        self.wait(head, self.lack(self.shape(head), room), lambda: self._why_the_head_waits(head, room, shadow))
+        self.wait(head, self.lack(self.shape(head).kind, room), lambda: self._why_the_head_waits(head, room, shadow))
         self._backfill(head, waiting[place + 1 :], room, shadow)
 
     def estimated_end_s(self, record: JobRecord) -> int:

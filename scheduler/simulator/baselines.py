@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from scheduler.engine import Action, Code, Decision, Plan, Reason, Snapshot, amount, places, refusal
 
-from .lines import START, Entry, Key, Line, Shape
+from .lines import START, Entry, Group, Key, Kind, Line, Shape, first_of
 from .records import JobRecord, RunRecord
 from .room import Room
 from .scenario import Job, Scenario
@@ -22,6 +23,10 @@ LACKS = {
     Code.WAITING_PLACEMENT: "enough are free, but not together",
     Code.WAITING_CAPACITY: "fewer are free",
 }
+
+
+Verdict = tuple[Group, Code, Callable[[JobRecord], Reason]]
+"""What all of a group wait for, and how one of them is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Baseline:
 
     def shape(self, record: JobRecord) -> Shape:
         """What those who wait may differ in and yet fare alike."""
-        return Shape(record.job.size_milli, record.job.node)
+        return Shape(Kind(record.job.size_milli, record.job.node))
 
     def place(self, room: Room) -> None:
         """Placement: start what may start of those who wait, and say why the others wait."""
@@ -85,16 +90,12 @@ class Baseline:
             at = turn[0]
         self.tell_all_for_room(room, at, None)
 
-    def head(self) -> JobRecord | None:
-        """Whose turn is first."""
-        first = first_of(group.first_after(START) for group in self.line.groups.values())
-        return None if first is None else first[1]
-
     def _first_that_fits(self, room: Room, after: Key) -> Entry | None:
         return first_of(
             group.first_after(after)
-            for shape, group in self.line.groups.items()
-            if room.fits(shape.size_milli, shape.node)
+            for kind, family in self.line.families.items()
+            if room.fits(kind.size_milli, kind.node)
+            for group in family.groups.values()
         )
 
     def follow(self, news: News) -> None:
@@ -180,24 +181,27 @@ class Baseline:
 
     def wait_for_room(self, record: JobRecord, room: Room) -> None:
         """It waits as this room has no place for it."""
-        self.wait(record, self.lack(self.shape(record), room), lambda: self.why_it_waits(record, room))
+        self.wait(record, self.lack(self.shape(record).kind, room), lambda: self.why_it_waits(record, room))
 
-    def tell_all(
-        self, why: Callable[[Shape], tuple[Code, Callable[[JobRecord], Reason]]], after: Key, to: Key | None
-    ) -> None:
+    def tell_all(self, verdicts: Iterable[Verdict], after: Key, to: Key | None) -> None:
         """All between two turns wait: say so, in order, to those who were told something else."""
         news: list[tuple[Key, JobRecord, Code, Callable[[JobRecord], Reason]]] = []
-        for shape, group in self.line.groups.items():
-            code, reason = why(shape)
+        for group, code, why in verdicts:
             if not group.is_told(code):
-                news += [(key, record, code, reason) for key, record in group.told_otherwise(code, after, to)]
-        for _, record, code, reason in sorted(news, key=lambda each: each[0]):
-            self.say(record.job.id, Action.WAIT, reason(record))
+                news += [(key, record, code, why) for key, record in group.told_otherwise(code, after, to)]
+        for _, record, code, why in sorted(news, key=lambda each: each[0]):
+            self.say(record.job.id, Action.WAIT, why(record))
             self.line.tell(record, code)
 
     def tell_all_for_room(self, room: Room, after: Key, to: Key | None) -> None:
         """All between two turns wait as this room has no place for them."""
-        self.tell_all(lambda shape: (self.lack(shape, room), lambda record: self.why_it_waits(record, room)), after, to)
+        verdicts: list[Verdict] = []
+        for kind, family in self.line.families.items():
+            code = self.lack(kind, room)
+            if not family.is_told(code):
+                why = partial(self.why_it_waits, room=room)
+                verdicts += [(group, code, why) for group in family.groups.values()]
+        self.tell_all(verdicts, after, to)
 
     def returning(self) -> list[JobRecord]:
         """Those who are leaving for somebody else, and will queue again when they have left; in order."""
@@ -260,27 +264,22 @@ class Baseline:
             )
         )
 
-    def lack(self, shape: Shape, room: Room) -> Code:
-        """What one of a shape waits for: more fit nodes, others that are together, or more."""
-        if self.watch.unfit and not self._fit_room().fits(shape.size_milli, shape.node):
+    def lack(self, kind: Kind, room: Room) -> Code:
+        """What one of a kind waits for: more fit nodes, others that are together, or more."""
+        if self.watch.unfit and not self._fit_room().fits(kind.size_milli, kind.node):
             return Code.WAITING_NODES
-        return Code.WAITING_PLACEMENT if room.total_milli >= shape.size_milli else Code.WAITING_CAPACITY
+        return Code.WAITING_PLACEMENT if room.total_milli >= kind.size_milli else Code.WAITING_CAPACITY
 
     def _fit_room(self) -> Room:
         """All devices on fit nodes."""
-        if self._all_fit is None or self._all_fit[0] != self.watch.looks:
-            self._all_fit = self.watch.looks, Room.all_of(self.snapshot, self.watch)
+        if self._all_fit is None or self._all_fit[0] != self.watch.fitness:
+            self._all_fit = self.watch.fitness, Room.all_of(self.snapshot, self.watch)
         return self._all_fit[1]
 
     def why_it_waits(self, record: JobRecord, room: Room) -> Reason:
         """The same in words."""
-        code = self.lack(self.shape(record), room)
+        code = self.lack(self.shape(record).kind, room)
         return Reason(code, f"It needs {amount(self.snapshot, record.job.size_milli)}, and {LACKS[code]}.")
-
-
-def first_of(entries: Iterable[Entry | None]) -> Entry | None:
-    """The first in the line of these."""
-    return min((each for each in entries if each is not None), key=lambda each: each[0], default=None)
 
 
 def will_return(record: JobRecord) -> bool:
@@ -293,13 +292,15 @@ class Fifo(Baseline):
 
     def place(self, room: Room) -> None:
         """Until the first that does not fit."""
-        while (head := self.head()) is not None and self.hold(room, head) is not None:
+        while (head := self.line.first()) is not None and self.hold(room, head) is not None:
             pass
         if head is None:
             return
         self.wait_for_room(head, room)
         behind = Reason(Code.WAITING_ORDER, f"{head.job.id} came earlier and is still waiting.")
-        self.tell_all(lambda _: (Code.WAITING_ORDER, lambda _: behind), self.key(head), None)
+        families = [each for each in self.line.families.values() if not each.is_told(Code.WAITING_ORDER)]
+        groups = [group for family in families for group in family.groups.values()]
+        self.tell_all([(group, Code.WAITING_ORDER, lambda _: behind) for group in groups], self.key(head), None)
 
 
 class ShortestFirst(Baseline):

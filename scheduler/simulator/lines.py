@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from scheduler.engine import Workload
@@ -17,18 +18,23 @@ START: Key = ()
 """Before every key."""
 
 
-class Shape(NamedTuple):
-    """What decides how a workload fares at its turn, beside what is free.
+class Kind(NamedTuple):
+    """What decides how a workload fares at its turn, beside what is free and whose it is.
 
     Attributes:
         size_milli, node: what it asks for, and the node that it is pinned to.
         level: whom it may stop, where a scheduler knows levels.
-        teams: whose bounds it falls under, where a scheduler knows any.
     """
 
     size_milli: int
     node: str | None
     level: int = 0
+
+
+class Shape(NamedTuple):
+    """All that decides it. `teams` are those whose bounds it falls under, where a scheduler knows any."""
+
+    kind: Kind
     teams: tuple[str, ...] = ()
 
 
@@ -64,11 +70,32 @@ class Group:
                     index += 1
 
 
+class Family:
+    """All of one kind that wait, in a group for each shape; and how many of them were told what last."""
+
+    __slots__ = ("groups", "told")
+
+    def __init__(self) -> None:
+        """Nothing waits."""
+        self.groups: dict[tuple[str, ...], Group] = {}
+        self.told: Counter[str | None] = Counter()
+
+    def is_told(self, code: str) -> bool:
+        """Whether all were told that last."""
+        return len(self.told) == 1 and code in self.told
+
+    def count(self, code: str | None, change: int) -> None:
+        """So many more, or fewer, were told that last."""
+        self.told[code] += change
+        if not self.told[code]:
+            del self.told[code]
+
+
 class Line:
     """The queue of a world.
 
     Attributes:
-        groups: those who wait and have no plan, by shape; never an empty one.
+        families: those who wait and have no plan, by kind; never an empty one, nor one with an empty group.
         version: grows with every change but in what they were told.
     """
 
@@ -79,7 +106,7 @@ class Line:
             key: a workload's place, which may not change while it waits.
             shape: how it fares.
         """
-        self.groups: dict[Shape, Group] = {}
+        self.families: dict[Kind, Family] = {}
         self.version = 0
         self._key = key
         self._shape = shape
@@ -114,15 +141,25 @@ class Line:
         """It waits, without a plan, and was told that last."""
         shape, entry = self._shape(record), (self._key(record), record)
         self._waiting[record.job.id] = shape, code, entry
-        group = self.groups.get(shape)
+        family = self.families.get(shape.kind)
+        if family is None:
+            family = self.families[shape.kind] = Family()
+        group = family.groups.get(shape.teams)
         if group is None:
-            group = self.groups[shape] = Group()
+            group = family.groups[shape.teams] = Group()
         insort(group.by_code.setdefault(code, []), entry, key=_key)
+        family.count(code, +1)
         self.version += 1
 
     def waiting(self) -> list[JobRecord]:
         """All who wait without a plan, in no order."""
         return [entry[1] for _, _, entry in self._waiting.values()]
+
+    def first(self) -> JobRecord | None:
+        """The head of the line."""
+        groups = [group for family in self.families.values() for group in family.groups.values()]
+        head = first_of(group.first_after(START) for group in groups)
+        return None if head is None else head[1]
 
     def told(self, record: JobRecord) -> str | None:
         """What one who waits was told last."""
@@ -131,18 +168,25 @@ class Line:
     def tell(self, record: JobRecord, code: str) -> None:
         """It waits, and was told something else."""
         shape, told, entry = self._waiting[record.job.id]
-        by_code = self.groups[shape].by_code
+        family = self.families[shape.kind]
+        by_code = family.groups[shape.teams].by_code
         _take_out(by_code, told, entry)
         insort(by_code.setdefault(code, []), entry, key=_key)
+        family.count(told, -1)
+        family.count(code, +1)
         self._waiting[record.job.id] = shape, code, entry
 
     def plan(self, name: str) -> None:
         """It has a plan, and waits for its turn no longer."""
         shape, told, entry = self._waiting.pop(name)
-        group = self.groups[shape]
+        family = self.families[shape.kind]
+        group = family.groups[shape.teams]
         _take_out(group.by_code, told, entry)
+        family.count(told, -1)
         if not group.by_code:
-            del self.groups[shape]
+            del family.groups[shape.teams]
+        if not family.groups:
+            del self.families[shape.kind]
         self.version += 1
 
     def leave(self, name: str) -> None:
@@ -150,6 +194,11 @@ class Line:
         del self._known[name]
         if name in self._waiting:
             self.plan(name)
+
+
+def first_of(entries: Iterable[Entry | None]) -> Entry | None:
+    """The first in the line of these."""
+    return min((each for each in entries if each is not None), key=_key, default=None)
 
 
 def _key(entry: Entry) -> Key:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
+from functools import partial
 
 from scheduler.engine import Code, Reason, amount
 
-from .baselines import Baseline, View, first_of
-from .lines import START, Entry, Key, Shape
+from .baselines import Baseline, Verdict, View
+from .lines import START, Entry, Key, Shape, first_of
 from .records import JobRecord
 from .room import Room
 from .scenario import ROOT, Job, Scenario
@@ -66,16 +67,18 @@ class Partition(Baseline):
     def _first_that_fits_its_own(self, rooms: Mapping[str, Room], after: Key) -> Entry | None:
         return first_of(
             group.first_after(after)
-            for shape, group in self.line.groups.items()
-            if rooms[shape.teams[0]].fits(shape.size_milli, shape.node)
+            for kind, family in self.line.families.items()
+            for teams, group in family.groups.items()
+            if rooms[teams[0]].fits(kind.size_milli, kind.node)
         )
 
     def _tell_all(self, rooms: Mapping[str, Room], after: Key, to: Key | None) -> None:
-        def why(shape: Shape) -> tuple[Code, Callable[[JobRecord], Reason]]:
-            own = rooms[shape.teams[0]]
-            return self.lack(shape, own), lambda record: self.why_it_waits(record, own)
-
-        self.tell_all(why, after, to)
+        verdicts: list[Verdict] = []
+        for kind, family in self.line.families.items():
+            for teams, group in family.groups.items():
+                own = rooms[teams[0]]
+                verdicts.append((group, self.lack(kind, own), partial(self.why_it_waits, room=own)))
+        self.tell_all(verdicts, after, to)
 
     def _rooms(self, room: Room) -> dict[str, Room]:
         """What each team that waits owns and does not use, on fit nodes."""
@@ -86,7 +89,7 @@ class Partition(Baseline):
                 {name: size for name, size in self._unused_milli[team].items() if name not in unfit},
                 self.watch,
             )
-            for team in {shape.teams[0] for shape in self.line.groups}
+            for team in {teams[0] for family in self.line.families.values() for teams in family.groups}
         }
 
 

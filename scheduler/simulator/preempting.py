@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from scheduler.engine import Candidate, Code, Reason, Snapshot, amount, choose_whole_nodes
 
-from .baselines import Baseline, View, first_of
-from .lines import START, Entry, Key, Shape
+from .baselines import Baseline, Verdict, View
+from .lines import START, Entry, Key, Kind, Shape, first_of
 from .records import JobRecord, RunRecord
 from .room import Room
 from .scenario import Job
@@ -136,7 +137,7 @@ class Priority(Baseline):
         """Levels stop others or not; the protected of a team fare apart."""
         job = record.job
         teams = self._capped[job.leaf] if job.is_protected else ()
-        return Shape(job.size_milli, job.node, job.level, teams)
+        return Shape(Kind(job.size_milli, job.node, job.level), teams)
 
     def follow(self, news: News) -> None:
         """Keep count of what the protected hold, and of who may be stopped where."""
@@ -171,25 +172,23 @@ class Priority(Baseline):
 
     def _first_that_may(self, room: Room, protected_milli: Mapping[str, int], after: Key) -> Entry | None:
         """The first within its team's caps for whom there is room, or whom others could make it."""
-        sizes_milli: dict[tuple[int, str | None, int], int | None] = {}  # it would hold so much; None if it can't
-        found: Entry | None = None
-        for shape, group in self.line.groups.items():
-            kind = shape[:3]
-            if kind not in sizes_milli:
-                sizes_milli[kind] = self._would_hold_milli(shape, room)
-            size_milli = sizes_milli[kind]
-            if size_milli is not None and self._full(shape.teams, size_milli, protected_milli) is None:
-                found = first_of([found, group.first_after(after)])
-        return found
+        found: list[Entry | None] = []
+        for kind, family in self.line.families.items():
+            size_milli = self._would_hold_milli(kind, room)
+            if size_milli is not None:
+                for teams, group in family.groups.items():
+                    if self._full(teams, size_milli, protected_milli) is None:
+                        found.append(group.first_after(after))
+        return first_of(found)
 
-    def _would_hold_milli(self, shape: Shape, room: Room) -> int | None:
-        """What one of a shape would hold if it started now, others stopped for it where needed."""
-        if room.fits(shape.size_milli, shape.node):
-            if shape.size_milli <= self.watch.largest_milli:
-                return shape.size_milli
-            holdings = room.place(shape.size_milli, shape.node)
+    def _would_hold_milli(self, kind: Kind, room: Room) -> int | None:
+        """What one of a kind would hold if it started now, others stopped for it where needed; None if it can't."""
+        if room.fits(kind.size_milli, kind.node):
+            if kind.size_milli <= self.watch.largest_milli:
+                return kind.size_milli
+            holdings = room.place(kind.size_milli, kind.node)
             return None if holdings is None else sum(holdings.values())
-        others = self._victims.find(shape, room, self.snapshot)
+        others = self._victims.find(kind, room, self.snapshot)
         return None if others is None else sum(others[0].values())
 
     def _full(self, teams: Sequence[str], size_milli: int, protected_milli: Mapping[str, int]) -> str | None:
@@ -199,18 +198,22 @@ class Priority(Baseline):
     def _tell_all_why(self, room: Room, protected_milli: Mapping[str, int], after: Key, to: Key | None) -> None:
         """All between two turns wait: as their team's protected hold enough, or as this room has no place for them."""
 
-        def why(shape: Shape) -> tuple[Code, Callable[[JobRecord], Reason]]:
-            size_milli = self._would_hold_milli(shape, room) or shape.size_milli
-            full = self._full(shape.teams, size_milli, protected_milli)
-            if full is None:
-                return self.lack(shape, room), lambda record: self.why_it_waits(record, room)
-            reason = self._why_its_team_waits(full, protected_milli[full])
-            return Code.WAITING_CAPACITY, lambda _: reason
-
-        self.tell_all(why, after, to)
+        verdicts: list[Verdict] = []
+        for kind, family in self.line.families.items():
+            size_milli, code = self._would_hold_milli(kind, room), self.lack(kind, room)
+            if code is Code.WAITING_CAPACITY and size_milli is None and family.is_told(code):
+                continue  # they wait for that, be it their team's or everybody's
+            for teams, group in family.groups.items():
+                full = self._full(teams, size_milli or kind.size_milli, protected_milli)
+                if full is not None:
+                    why = partial(self._why_its_team_waits, full, protected_milli[full])
+                    verdicts.append((group, Code.WAITING_CAPACITY, why))
+                elif size_milli is None:
+                    verdicts.append((group, code, partial(self.why_it_waits, room=room)))
+        self.tell_all(verdicts, after, to)
 
     def _stop_others(self, record: JobRecord, room: Room) -> None:
-        found = self._victims.find(self.shape(record), room, self.snapshot)
+        found = self._victims.find(self.shape(record).kind, room, self.snapshot)
         assert found is not None, "whose turn it was had room or victims"
         holdings, victims = found
         self.claim(record, holdings, victims, "has a higher level", [run.id for run in victims])
@@ -219,7 +222,7 @@ class Priority(Baseline):
         """Nobody later starts where it will go on when it has left; whom it stops there leaves only then."""
         holdings = room.place(job.size_milli, job.node)
         if holdings is None:
-            found = self._victims.find(Shape(job.size_milli, job.node, job.level), room, self.snapshot)
+            found = self._victims.find(Kind(job.size_milli, job.node, job.level), room, self.snapshot)
             holdings = None if found is None else found[0]
         if holdings is not None:
             room.take_free_part(holdings)
@@ -234,7 +237,7 @@ class Priority(Baseline):
                     found[team] += sum(claim.holdings.values())
         return found
 
-    def _why_its_team_waits(self, team: str, held_milli: int) -> Reason:
+    def _why_its_team_waits(self, team: str, held_milli: int, _: JobRecord) -> Reason:
         """It waits as its team's protected workloads hold as much as they may."""
         held, cap = amount(self.snapshot, held_milli), amount(self.snapshot, self._caps_milli[team])
         text = f"Protected workloads of {team} hold {held} of the {cap} that they may."
@@ -249,6 +252,7 @@ class Victims:
         self._watch = watch
         self._by_node: dict[str, list[RunRecord]] = {}  # who may be stopped, on fit nodes: lowest level, latest start
         self._at_level: Counter[int] = Counter()
+        self._lowest: int | None = None
 
     def follow(self, nodes: Iterable[str]) -> None:
         """These nodes have changed."""
@@ -261,25 +265,26 @@ class Victims:
             if runs:
                 self._by_node[name] = sorted(runs, key=lambda run: (run.job.job.level, -run.start_s, run.id))
                 self._at_level.update(run.job.job.level for run in runs)
+        self._lowest = min((level for level, number in self._at_level.items() if number), default=None)
 
-    def find(self, shape: Shape, room: Room, snapshot: Snapshot) -> tuple[Mapping[str, int], list[RunRecord]] | None:
-        """Devices for one of a shape, and whom of lower levels to stop for them; None if that would not be enough."""
-        if not any(number and level < shape.level for level, number in self._at_level.items()):
+    def find(self, kind: Kind, room: Room, snapshot: Snapshot) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+        """Devices for one of a kind, and whom of lower levels to stop for them; None if that would not be enough."""
+        if self._lowest is None or self._lowest >= kind.level:
             return None
-        if shape.size_milli > self._watch.largest_milli:
-            return self._on_whole_nodes(shape, room, snapshot)
-        return self._on_one_node(shape, room)
+        if kind.size_milli > self._watch.largest_milli:
+            return self._on_whole_nodes(kind, room, snapshot)
+        return self._on_one_node(kind, room)
 
     def _lower(self, name: str, level: int) -> list[RunRecord]:
         """Runs of a node that a level may stop: lowest level first, the latest start first."""
         return [run for run in self._by_node.get(name, ()) if run.job.job.level < level]
 
-    def _on_one_node(self, shape: Shape, room: Room) -> tuple[Mapping[str, int], list[RunRecord]] | None:
+    def _on_one_node(self, kind: Kind, room: Room) -> tuple[Mapping[str, int], list[RunRecord]] | None:
         best: tuple[tuple[tuple[int, ...], str], list[RunRecord]] | None = None
-        for name in self._by_node if shape.node is None else [shape.node]:
-            missing_milli = shape.size_milli - room.free(name)
+        for name in self._by_node if kind.node is None else [kind.node]:
+            missing_milli = kind.size_milli - room.free(name)
             chosen: list[RunRecord] = []
-            for run in self._lower(name, shape.level):
+            for run in self._lower(name, kind.level):
                 if missing_milli <= 0:
                     break
                 chosen.append(run)
@@ -293,20 +298,20 @@ class Victims:
             cost = (_cost(chosen), name)
             if best is None or cost < best[0]:
                 best = cost, chosen
-        return None if best is None else ({best[0][1]: shape.size_milli}, best[1])
+        return None if best is None else ({best[0][1]: kind.size_milli}, best[1])
 
     def _on_whole_nodes(
-        self, shape: Shape, room: Room, snapshot: Snapshot
+        self, kind: Kind, room: Room, snapshot: Snapshot
     ) -> tuple[Mapping[str, int], list[RunRecord]] | None:
         candidates = []
         for name, capacity_milli in self._watch.capacity_milli.items():
-            lower = self._lower(name, shape.level)
+            lower = self._lower(name, kind.level)
             if room.free(name) + sum(run.holdings[name] for run in lower) == capacity_milli:
                 candidates.append(Candidate(_cost(lower), (), snapshot.nodes.by_name[name]))
-        chosen = choose_whole_nodes(candidates, shape.size_milli)
+        chosen = choose_whole_nodes(candidates, kind.size_milli)
         if chosen is None:
             return None
-        runs = {run.id: run for node in chosen for run in self._lower(node.name, shape.level)}
+        runs = {run.id: run for node in chosen for run in self._lower(node.name, kind.level)}
         return {node.name: node.capacity_milli for node in chosen}, [runs[name] for name in sorted(runs)]
 
 

@@ -29,7 +29,7 @@ class Watch:
         unfit: the nodes where nothing may start.
         leaving: the runs that were told to stop, by id.
         held: every run that holds devices, by id.
-        looks: how often something had changed.
+        looks: how often something had changed; `fitness` how often something about the unfit.
     """
 
     def __init__(self, snapshot: Snapshot, runs: Mapping[str, RunRecord]) -> None:
@@ -48,6 +48,7 @@ class Watch:
         self.leaving: dict[str, RunRecord] = {}
         self.held: dict[str, RunRecord] = {}
         self.looks = 0
+        self.fitness = 0
         self._snapshot = snapshot
         self._runs = runs
         self._seen = 0
@@ -65,10 +66,9 @@ class Watch:
         ended: list[RunRecord] = []
         for name, node in changed.items():
             self.free_milli[name] = node.indexed_milli or 0
-            if node.indexed_milli is None:
-                self.unfit.add(name)
-            else:
-                self.unfit.discard(name)
+            if (node.indexed_milli is None) != (name in self.unfit):
+                self.unfit.symmetric_difference_update((name,))
+                self.fitness += 1
             before, now = self._on_node.get(name, frozenset()), frozenset(node.runs)
             self._on_node[name] = now
             for run_id in sorted(now - before):
