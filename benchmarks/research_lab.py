@@ -1,0 +1,56 @@
+"""How long the invented laboratory takes under contracts: what a manager waits for who asks "what if".
+
+    .venv/bin/python -m benchmarks.research_lab
+
+Thirty days of 1,024 GPUs, and a week of a small cluster: the file's text read, simulated, and its figures computed; the
+start of Python and writing the result are not in it. Nothing but the simulation runs in the process.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import time
+
+from benchmarks import Row, at_most, plain
+from scheduler.simulator import parse, simulate
+from scheduler.simulator.lab import research_lab
+from scheduler.simulator.report import metrics
+
+SEED = 1
+MONTH = (30, 1_024)
+MONTH_S = 5.0
+WEEK = (7, 64)
+WEEK_S = 0.5
+REPEATS = 3
+"""Of the week; the month is measured once."""
+
+
+def measure() -> list[Row]:
+    """Seconds for both, and what the month came to."""
+    week_s = min(_timed(*WEEK)[0] for _ in range(REPEATS))
+    month_s, submitted = _timed(*MONTH)
+    days, gpus = MONTH
+    what = f"research-lab, {days} days, {gpus:,} GPUs"
+    return [
+        at_most(f"research-lab, {WEEK[0]} days, {WEEK[1]} GPUs", week_s, "s", WEEK_S),
+        at_most(f"{what}, {submitted:,} workloads", month_s, "s", MONTH_S),
+        plain(f"{what}: workloads", submitted / month_s, "per s"),
+        plain(f"{what}: peak memory", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024, "MiB"),
+    ]
+
+
+def _timed(days: int, gpus: int) -> tuple[float, int]:
+    """Seconds from the file's text to its figures, and the workloads that were submitted."""
+    content = json.dumps(research_lab(random.Random(SEED), seed=SEED, days=days, gpus=gpus))
+    began = time.perf_counter()
+    outcome = simulate(parse(content))
+    metrics(outcome)
+    taken_s = time.perf_counter() - began
+    return taken_s, sum(record.state is not None for record in outcome.jobs)
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(f"{row.name}: {row.value:,.2f} {row.unit}  {row.target}")
