@@ -116,7 +116,7 @@ class Easy(Baseline):
         return Room(self.snapshot, least, self.watch)
 
     def _why_the_head_waits(self, head: JobRecord, room: Room, shadow: Shadow | None) -> Reason:
-        reason = self.why_it_waits(head, room)
+        reason = self.why_it_waits(self.shape(head).kind, room)
         return Reason(reason.code, reason.text, earliest_start_s=None if shadow is None else shadow.at_s)
 
     def _does_not_pass(self, head: JobRecord, record: JobRecord, room: Room) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from scheduler.engine import Action, Code, Decision, Plan, Reason, Snapshot, amount, places, refusal
 
-from .lines import START, Entry, Group, Key, Kind, Line, Shape, first_of
+from .lines import START, Entry, Key, Kind, Line, Shape, first_of
 from .records import JobRecord, RunRecord
 from .room import Room
 from .scenario import Job, Scenario
@@ -25,8 +24,8 @@ LACKS = {
 }
 
 
-Verdict = tuple[Group, Code, Callable[[JobRecord], Reason]]
-"""What all of a group wait for, and how one of them is told."""
+Verdict = tuple[Shape, Reason]
+"""Why all of a shape wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +53,7 @@ class Baseline:
         self.line = Line(self.key, self.shape)
         self._decisions: list[Decision] = []
         self._settled: tuple[int, int] | None = None  # when nobody could start, and all knew why
+        self._reasons: dict[tuple[int, Code], Reason] = {}  # the same words again and again
         self._all_fit: tuple[int, Room] | None = None
         closes = any(event.kind == "close" for event in view.scenario.events)
         self._may_be_closed = closes or any(node.closed for node in view.scenario.tree)
@@ -177,21 +177,22 @@ class Baseline:
         """It waits; worth a decision, and a sentence, only if it was told something else."""
         if self.line.told(record) != code:
             self.say(record.job.id, Action.WAIT, say_why())
-            self.line.tell(record, code)
+            self.line.tell_one(record, code)
 
     def wait_for_room(self, record: JobRecord, room: Room) -> None:
         """It waits as this room has no place for it."""
-        self.wait(record, self.lack(self.shape(record).kind, room), lambda: self.why_it_waits(record, room))
+        kind = self.shape(record).kind
+        self.wait(record, self.lack(kind, room), lambda: self.why_it_waits(kind, room))
 
     def tell_all(self, verdicts: Iterable[Verdict], after: Key, to: Key | None) -> None:
         """All between two turns wait: say so, in order, to those who were told something else."""
-        news: list[tuple[Key, JobRecord, Code, Callable[[JobRecord], Reason]]] = []
-        for group, code, why in verdicts:
-            if not group.is_told(code):
-                news += [(key, record, code, why) for key, record in group.told_otherwise(code, after, to)]
-        for _, record, code, why in sorted(news, key=lambda each: each[0]):
-            self.say(record.job.id, Action.WAIT, why(record))
-            self.line.tell(record, code)
+        news = [
+            (entry[0], entry[1].job.id, reason)
+            for shape, reason in verdicts
+            for entry in self.line.tell(shape, reason.code, after, to)
+        ]
+        for _, name, reason in sorted(news, key=lambda each: each[0]):
+            self.say(name, Action.WAIT, reason)
 
     def tell_all_for_room(self, room: Room, after: Key, to: Key | None) -> None:
         """All between two turns wait as this room has no place for them."""
@@ -199,8 +200,7 @@ class Baseline:
         for kind, family in self.line.families.items():
             code = self.lack(kind, room)
             if not family.is_told(code):
-                why = partial(self.why_it_waits, room=room)
-                verdicts += [(group, code, why) for group in family.groups.values()]
+                verdicts += [(Shape(kind, teams), self.why_it_waits(kind, room)) for teams in family.groups]
         self.tell_all(verdicts, after, to)
 
     def returning(self) -> list[JobRecord]:
@@ -276,10 +276,14 @@ class Baseline:
             self._all_fit = self.watch.fitness, Room.all_of(self.snapshot, self.watch)
         return self._all_fit[1]
 
-    def why_it_waits(self, record: JobRecord, room: Room) -> Reason:
+    def why_it_waits(self, kind: Kind, room: Room) -> Reason:
         """The same in words."""
-        code = self.lack(self.shape(record).kind, room)
-        return Reason(code, f"It needs {amount(self.snapshot, record.job.size_milli)}, and {LACKS[code]}.")
+        code = self.lack(kind, room)
+        key = kind.size_milli, code
+        if key not in self._reasons:
+            text = f"It needs {amount(self.snapshot, kind.size_milli)}, and {LACKS[code]}."
+            self._reasons[key] = Reason(code, text)
+        return self._reasons[key]
 
 
 def will_return(record: JobRecord) -> bool:
@@ -298,9 +302,13 @@ class Fifo(Baseline):
             return
         self.wait_for_room(head, room)
         behind = Reason(Code.WAITING_ORDER, f"{head.job.id} came earlier and is still waiting.")
-        families = [each for each in self.line.families.values() if not each.is_told(Code.WAITING_ORDER)]
-        groups = [group for family in families for group in family.groups.values()]
-        self.tell_all([(group, Code.WAITING_ORDER, lambda _: behind) for group in groups], self.key(head), None)
+        shapes = [
+            Shape(kind, teams)
+            for kind, family in self.line.families.items()
+            if not family.is_told(Code.WAITING_ORDER)
+            for teams in family.groups
+        ]
+        self.tell_all([(shape, behind) for shape in shapes], self.key(head), None)
 
 
 class ShortestFirst(Baseline):

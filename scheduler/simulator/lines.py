@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from scheduler.engine import Workload
@@ -60,14 +60,44 @@ class Group:
         """Whether all were told that last."""
         return len(self.by_code) == 1 and code in self.by_code
 
-    def told_otherwise(self, code: str, after: Key, to: Key | None) -> Iterator[Entry]:
-        """Those between two places (None: to the end) that were told something else."""
-        for told, entries in self.by_code.items():
-            if told != code:
-                index = bisect_right(entries, after, key=_key) if after else 0
-                while index < len(entries) and (to is None or entries[index][0] < to):
-                    yield entries[index]
-                    index += 1
+    def tell(self, code: str, after: Key, to: Key | None) -> list[tuple[str | None, list[Entry]]]:
+        """All between two places (None: to the end) have been told that; those to whom it is news, by the old code."""
+        news: list[tuple[str | None, list[Entry]]] = []
+        for told, entries in list(self.by_code.items()):
+            if told == code:
+                continue
+            first = bisect_right(entries, after, key=_key) if after else 0
+            last = len(entries) if to is None else bisect_left(entries, to, key=_key)
+            if first < last:
+                news.append((told, entries[first:last]))
+                del entries[first:last]
+                if not entries:
+                    del self.by_code[told]
+        if news:
+            them = [entry for _, entries in news for entry in entries]
+            self.by_code[code] = sorted([*self.by_code.get(code, ()), *them], key=_key)
+        return news
+
+    def holder_of(self, key: Key) -> str | None:
+        """What the one at that place was told last.
+
+        Raises:
+            KeyError: nobody is at that place.
+        """
+        for code, entries in self.by_code.items():
+            index = bisect_left(entries, key, key=_key)
+            if index < len(entries) and entries[index][0] == key:
+                return code
+        raise KeyError(key)
+
+    def take_out(self, key: Key) -> str | None:
+        """The one at that place waits no longer; what it was told last."""
+        code = self.holder_of(key)
+        entries = self.by_code[code]
+        del entries[bisect_left(entries, key, key=_key)]
+        if not entries:
+            del self.by_code[code]
+        return code
 
 
 class Family:
@@ -111,7 +141,7 @@ class Line:
         self._key = key
         self._shape = shape
         self._known: dict[str, Workload] = {}  # as the world queued it; with plans
-        self._waiting: dict[str, tuple[Shape, str | None, Entry]] = {}  # without plans
+        self._waiting: dict[str, tuple[Shape, Entry]] = {}  # without plans
 
     def __len__(self) -> int:
         """How many wait without a plan."""
@@ -140,7 +170,7 @@ class Line:
     def wait(self, record: JobRecord, code: str | None) -> None:
         """It waits, without a plan, and was told that last."""
         shape, entry = self._shape(record), (self._key(record), record)
-        self._waiting[record.job.id] = shape, code, entry
+        self._waiting[record.job.id] = shape, entry
         family = self.families.get(shape.kind)
         if family is None:
             family = self.families[shape.kind] = Family()
@@ -153,7 +183,7 @@ class Line:
 
     def waiting(self) -> list[JobRecord]:
         """All who wait without a plan, in no order."""
-        return [entry[1] for _, _, entry in self._waiting.values()]
+        return [entry[1] for _, entry in self._waiting.values()]
 
     def first(self) -> JobRecord | None:
         """The head of the line."""
@@ -163,26 +193,33 @@ class Line:
 
     def told(self, record: JobRecord) -> str | None:
         """What one who waits was told last."""
-        return self._waiting[record.job.id][1]
+        shape, entry = self._waiting[record.job.id]
+        return self.families[shape.kind].groups[shape.teams].holder_of(entry[0])
 
-    def tell(self, record: JobRecord, code: str) -> None:
-        """It waits, and was told something else."""
-        shape, told, entry = self._waiting[record.job.id]
+    def tell(self, shape: Shape, code: str, after: Key, to: Key | None) -> list[Entry]:
+        """Let all of a shape between two places (None: to the end) have been told that; those to whom it is news."""
         family = self.families[shape.kind]
-        by_code = family.groups[shape.teams].by_code
-        _take_out(by_code, told, entry)
-        insort(by_code.setdefault(code, []), entry, key=_key)
-        family.count(told, -1)
+        news = family.groups[shape.teams].tell(code, after, to)
+        for told, entries in news:
+            family.count(told, -len(entries))
+            family.count(code, +len(entries))
+        return [entry for _, entries in news for entry in entries]
+
+    def tell_one(self, record: JobRecord, code: str) -> None:
+        """It waits, and was told something else."""
+        shape, entry = self._waiting[record.job.id]
+        family = self.families[shape.kind]
+        group = family.groups[shape.teams]
+        family.count(group.take_out(entry[0]), -1)
+        insort(group.by_code.setdefault(code, []), entry, key=_key)
         family.count(code, +1)
-        self._waiting[record.job.id] = shape, code, entry
 
     def plan(self, name: str) -> None:
         """It has a plan, and waits for its turn no longer."""
-        shape, told, entry = self._waiting.pop(name)
+        shape, entry = self._waiting.pop(name)
         family = self.families[shape.kind]
         group = family.groups[shape.teams]
-        _take_out(group.by_code, told, entry)
-        family.count(told, -1)
+        family.count(group.take_out(entry[0]), -1)
         if not group.by_code:
             del family.groups[shape.teams]
         if not family.groups:
@@ -203,10 +240,3 @@ def first_of(entries: Iterable[Entry | None]) -> Entry | None:
 
 def _key(entry: Entry) -> Key:
     return entry[0]
-
-
-def _take_out(by_code: dict[str | None, list[Entry]], code: str | None, entry: Entry) -> None:
-    entries = by_code[code]
-    del entries[bisect_left(entries, entry[0], key=_key)]
-    if not entries:
-        del by_code[code]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from functools import partial
 
 from scheduler.engine import Code, Reason, amount
 
@@ -77,7 +76,8 @@ class Partition(Baseline):
         for kind, family in self.line.families.items():
             for teams, group in family.groups.items():
                 own = rooms[teams[0]]
-                verdicts.append((group, self.lack(kind, own), partial(self.why_it_waits, room=own)))
+                if not group.is_told(self.lack(kind, own)):
+                    verdicts.append((Shape(kind, teams), self.why_it_waits(kind, own)))
         self.tell_all(verdicts, after, to)
 
     def _rooms(self, room: Room) -> dict[str, Room]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 from scheduler.engine import Candidate, Code, Reason, Snapshot, amount, choose_whole_nodes
 
@@ -205,11 +204,10 @@ class Priority(Baseline):
                 continue  # they wait for that, be it their team's or everybody's
             for teams, group in family.groups.items():
                 full = self._full(teams, size_milli or kind.size_milli, protected_milli)
-                if full is not None:
-                    why = partial(self._why_its_team_waits, full, protected_milli[full])
-                    verdicts.append((group, Code.WAITING_CAPACITY, why))
-                elif size_milli is None:
-                    verdicts.append((group, code, partial(self.why_it_waits, room=room)))
+                if full is None and size_milli is None and not group.is_told(code):
+                    verdicts.append((Shape(kind, teams), self.why_it_waits(kind, room)))
+                elif full is not None and not group.is_told(Code.WAITING_CAPACITY):
+                    verdicts.append((Shape(kind, teams), self._why_its_team_waits(full, protected_milli[full])))
         self.tell_all(verdicts, after, to)
 
     def _stop_others(self, record: JobRecord, room: Room) -> None:
@@ -237,7 +235,7 @@ class Priority(Baseline):
                     found[team] += sum(claim.holdings.values())
         return found
 
-    def _why_its_team_waits(self, team: str, held_milli: int, _: JobRecord) -> Reason:
+    def _why_its_team_waits(self, team: str, held_milli: int) -> Reason:
         """It waits as its team's protected workloads hold as much as they may."""
         held, cap = amount(self.snapshot, held_milli), amount(self.snapshot, self._caps_milli[team])
         text = f"Protected workloads of {team} hold {held} of the {cap} that they may."
