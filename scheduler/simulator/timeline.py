@@ -155,7 +155,7 @@ class Shelf:
         return places
 
     def _fraction(self, amount_milli: int) -> list[tuple[int, int]]:
-        """A part of one device: of those with room for it, the fullest; in pieces where its free parts are scattered."""
+        """A part of one device: the fullest with room; in pieces where what is free of it is scattered."""
         rooms = [(DEVICE_MILLI - sum(size for _, size in held), index) for index, held in enumerate(self._held)]
         fitting = [(free, index) for free, index in rooms if free >= amount_milli]
         if not fitting:

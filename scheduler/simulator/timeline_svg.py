@@ -280,6 +280,7 @@ def _texture_of(colour: int) -> str:
 def _finished(canvas: Canvas, timeline: Timeline, colours: set[int]) -> str:
     """Axis, row names and the instant now around what is drawn."""
     look, view, bottom = canvas.look, canvas.view, canvas.bottom
+    names = [row.name for row in timeline.rows[view.first_row : view.end_row]]
     height = bottom + BOTTOM
     before = [
         (
@@ -288,7 +289,8 @@ def _finished(canvas: Canvas, timeline: Timeline, colours: set[int]) -> str:
             f' aria-label="{escape(look.label)}" xmlns="http://www.w3.org/2000/svg" class="timeline"'
             f' data-left="{_n(canvas.left)}" data-right="{_n(look.width - RIGHT)}" data-top="{_n(TOP)}"'
             f' data-bottom="{_n(bottom)}" data-from="{view.from_s}" data-until="{view.until_s}"'
-            f' data-rows="{",".join(_n(top) for top, _ in canvas.edges)}" data-first="{view.first_row}">'
+            f' data-rows="{",".join(_n(top) for top, _ in canvas.edges)}" data-first="{view.first_row}"'
+            f' data-names="{escape(" ".join(names))}">'
         ),
         _patterns(look.prefix, colours),
     ]
