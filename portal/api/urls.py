@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from portal.api import views
+from portal.api import simulations, views
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
@@ -15,6 +15,8 @@ urlpatterns = [
     path("clusters/<slug:cluster>/nodes/", views.Nodes.as_view(), name="api-nodes"),
     path("clusters/<slug:cluster>/shares/<str:code>/", views.Shares.as_view(), name="api-shares"),
     path("budget/<str:code>/usage/", views.Usage.as_view(), name="api-usage"),
+    path("simulations/", simulations.Simulations.as_view(), name="api-simulations"),
+    path("simulations/<int:number>/", simulations.SimulationDetail.as_view(), name="api-simulation"),
     path("workloads/", views.Workloads.as_view(), name="api-workloads"),
     path("workloads/<str:code>/", views.WorkloadDetail.as_view(), name="api-workload"),
     path("workloads/<str:code>/explain/", views.Explain.as_view(), name="api-explain"),

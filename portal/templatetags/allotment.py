@@ -268,6 +268,23 @@ def state_tag(state: str, extra: str = "") -> SafeString:
     return format_html('<span class="tag {}">{}{}</span>', kind, word, f" {extra}" if extra else "")
 
 
+SIMULATION_TAGS = {
+    "waiting": ("wait", "Waiting"),
+    "running": ("run", "Running"),
+    "finished": ("plain", "Finished"),
+    "failed": ("stop", "Failed"),
+    "cancelled": ("plain", "Cancelled"),
+}
+"""Class and word of the state of a simulation or of one of its variants."""
+
+
+@register.simple_tag
+def simulation_tag(state: str) -> SafeString:
+    """The state of a simulation: a word with a shape."""
+    kind, word = SIMULATION_TAGS[state]
+    return format_html('<span class="tag {}">{}</span>', kind, word)
+
+
 REQUEST_TAGS = {
     "draft": ("plain", "Draft"),
     "submitted": ("wait", "Waits for an answer"),
@@ -291,6 +308,18 @@ def request_tag(state: str) -> SafeString:
 def verb_words(verb: str) -> str:
     """A verb of the ledger as people say it: request.went_up is "went up"."""
     return verb.split(".")[-1].replace("_", " ").capitalize()
+
+
+@register.filter
+def nth(values: Sequence[Any], place: int) -> Any:
+    """One of several by its place, from 0."""
+    return values[place]
+
+
+@register.filter
+def tenths(milliseconds: int) -> str:
+    """Seconds with one decimal."""
+    return formats.half_up(Fraction(milliseconds, 1_000), 1)
 
 
 @register.filter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,10 +41,11 @@ class WaitLine:
 class NodeLine:
     """One budget node: what was charged to it in each part (None: not finished), and each part's change from the base.
 
-    `deliveries` are what of its owed time it was given, 0 to 1.
+    `deliveries` are what of its owed time it was given, 0 to 1. Those who have nobody below them are leaves.
     """
 
     code: str
+    is_leaf: bool
     node: BudgetNode | None
     charged_milli_s: Sequence[int | None]
     changes_milli_s: Sequence[int | None]
@@ -103,6 +104,30 @@ def parts_of(simulation: Simulation) -> list[SimulationPart]:
     return list(SimulationPart.objects.filter(simulation=simulation).defer("runs").order_by("number"))
 
 
+def parts_of_many(simulations: Sequence[Simulation]) -> dict[int, list[SimulationPart]]:
+    """The parts of several, with what says how far they are. One query."""
+    found: dict[int, list[SimulationPart]] = {row.pk: [] for row in simulations}
+    rows = SimulationPart.objects.filter(simulation__in=found).only("simulation", "number", "state", "progress_percent")
+    for part in rows.order_by("number"):
+        found[part.simulation_id].append(part)
+    return found
+
+
+def may_cancel(person: Person, simulation: Simulation) -> bool:
+    """Whether it is the person's to cancel, or to try again."""
+    return may(person, "simulation.cancel", simulation)
+
+
+def flat(figures: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
+    """Every number with its name ("waits.debug.p90_s"), in the order of `comparison.figures`."""
+    for name, value in (figures or {}).items():
+        if isinstance(value, Mapping):
+            for inner, deeper in flat(value):
+                yield f"{name}.{inner}", deeper
+        elif not isinstance(value, list):
+            yield name, value
+
+
 def progress(parts: Sequence[SimulationPart]) -> Progress:
     """How far the variants are."""
     variants = [part for part in parts if part.number]
@@ -133,14 +158,11 @@ def _nodes(parts: Sequence[SimulationPart], base: int | None) -> list[NodeLine]:
     """Budget nodes in the order of what they lose most in any variant; in that of the base where nothing changes."""
     if base is None:
         return []
-    changes = [
-        None
-        if part.figures is None
-        else {row["node"]: row for row in changes_by_node(parts[base].figures, part.figures)}
-        for part in parts
-    ]
-    told = parts[base].figures["nodes"]
+    figures: dict[str, Any] = parts[base].figures or {}
+    told = figures["nodes"]
+    changes = [None if part.figures is None else _by_node(figures, part.figures) for part in parts]
     rows = {row.code: row for row in BudgetNode.objects.filter(code__in=list(told))}
+    leaves = set(figures["leaves"])
     lines = []
     for code in told:
         if code:
@@ -148,6 +170,7 @@ def _nodes(parts: Sequence[SimulationPart], base: int | None) -> list[NodeLine]:
             lines.append(
                 NodeLine(
                     code,
+                    code in leaves,
                     rows.get(code),
                     [None if row is None else row["after_milli_s"] for row in mine],
                     [None if row is None else row["change_milli_s"] for row in mine],
@@ -157,6 +180,10 @@ def _nodes(parts: Sequence[SimulationPart], base: int | None) -> list[NodeLine]:
     variants = [index for index, part in enumerate(parts) if part.number]
     lines.sort(key=lambda line: (min((line.changes_milli_s[index] or 0) for index in variants), line.code))
     return lines[:MOST_NODES_SHOWN]
+
+
+def _by_node(base: dict[str, Any], other: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {row["node"]: row for row in changes_by_node(base, other)}
 
 
 def sweep_lines(simulation: Simulation, parts: Sequence[SimulationPart]) -> list[SweepLine]:

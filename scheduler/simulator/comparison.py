@@ -24,6 +24,7 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         end_s: the length of that time.
         waits: by class, {count, median_s, p90_s} of those that first started in it.
         nodes: by budget node ("" is the root), {charged_milli_s, uncharged_milli_s, owed_milli_s, delivery}.
+        leaves: the names of those with nobody below them.
     """
     told = metrics(outcome)
     charged, uncharged = held_milli_s(outcome)
@@ -44,9 +45,20 @@ def figures(outcome: Outcome) -> dict[str, Any]:
                 "delivery": float(min(Fraction(charged[name]), owed[name]) / owed[name]) if owed[name] else None,
             }
             for name in charged
-            if not name.endswith(UNASSIGNED)
+            if not _is_nobody(name)
         },
+        "leaves": _leaves(outcome),
     }
+
+
+def _leaves(outcome: Outcome) -> list[str]:
+    somebody = [node for node in outcome.scenario.tree if not _is_nobody(node.id)]
+    return sorted({node.id for node in somebody} - {node.parent for node in somebody})
+
+
+def _is_nobody(name: str) -> bool:
+    """Whether it stands for what was not given to anybody."""
+    return name.endswith(UNASSIGNED)
 
 
 def _starts_in_time(record: JobRecord) -> bool:

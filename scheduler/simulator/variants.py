@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -42,7 +43,8 @@ def with_policy(scenario: Scenario, knobs: Mapping[str, object]) -> Scenario:
     names = [knob.name for knob in fields(Policy)]
     standing = {name: getattr(scenario.policy, name) for name in names}
     standing["swap_margin"] = Fraction(scenario.policy.swap_margin)
-    policy, scheduler = read_policy(dict(knobs), "policy", standing, scenario.scheduler)
+    exact = {name: Decimal(str(value)) if isinstance(value, float) else value for name, value in knobs.items()}
+    policy, scheduler = read_policy(exact, "policy", standing, scenario.scheduler)
     longest_s = scenario.policy.min_runtime_max_s
     changed = replace(scenario, policy=policy, scheduler=scheduler)
     if policy.min_runtime_max_s != longest_s:

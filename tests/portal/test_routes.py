@@ -12,6 +12,9 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from budgets.queries import today
 from budgets.services import comments, delegations, reallocations, requests
+from scheduler.models import Simulation
+from scheduler.services import simulations
+from scheduler.services.simulations import History, Variant
 from tests.portal.conftest import Laboratory
 
 SIGN_IN, OK = "sign in", 200
@@ -104,6 +107,18 @@ ROUTES = [
     same("workloads/<str:code>/text/", "/workloads/{running}/text/"),
     Route("workloads/<str:code>/log/", "/workloads/{running}/log/", (SIGN_IN, 404, OK, OK, OK)),
     Route("workloads/<str:code>/cancel/", "/workloads/{running}/cancel/", (SIGN_IN, 404, OK, OK, OK)),
+    # The simulation is Ada's of the lab's history: everyone sees it, she and operators end it.
+    same("simulator/", "/simulator/"),
+    same("simulator/new/", "/simulator/new/"),
+    Route("simulator/new/", "/simulator/new/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    same("simulator/<int:number>/", "/simulator/{simulation}/"),
+    same("simulator/<int:number>/", "/simulator/{simulation}/", htmx=True),
+    Route("simulator/<int:number>/cancel/", "/simulator/{simulation}/cancel/", (SIGN_IN, 405, 405, 405, 405)),
+    Route("simulator/<int:number>/cancel/", "/simulator/{simulation}/cancel/", (SIGN_IN, 404, 302, 404, 302), "post"),
+    Route("simulator/<int:number>/again/", "/simulator/{simulation}/again/", (SIGN_IN, 405, 405, 405, 405)),
+    Route("simulator/<int:number>/again/", "/simulator/{simulation}/again/", (SIGN_IN, 404, 302, 404, 302), "post"),
+    same("simulator/<int:number>/figures/", "/simulator/{simulation}/figures/"),
+    Route("simulator/<int:number>/scenario/", "/simulator/{simulation}/scenario/", (SIGN_IN, 404, 404, 404, 404)),
     Route("api/v1/schema/", "/api/v1/schema/", (403, OK, OK, OK, OK)),
     api("api/v1/clusters/", "/api/v1/clusters/"),
     api("api/v1/clusters/<slug:cluster>/tree/", "/api/v1/clusters/north/tree/"),
@@ -117,6 +132,9 @@ ROUTES = [
         "post",
     ),
     api("api/v1/budget/<str:code>/usage/", "/api/v1/budget/A/usage/?cluster=north"),
+    api("api/v1/simulations/", "/api/v1/simulations/"),
+    Route("api/v1/simulations/", "/api/v1/simulations/", (403, 400, 400, 400, 400), "post"),
+    api("api/v1/simulations/<int:number>/", "/api/v1/simulations/{simulation}/"),
     api("api/v1/workloads/", "/api/v1/workloads/"),
     Route("api/v1/workloads/", "/api/v1/workloads/", (403, 400, 400, 400, 400), "post"),
     api("api/v1/workloads/<str:code>/", "/api/v1/workloads/{running}/"),
@@ -177,10 +195,17 @@ def test_every_address_is_in_the_table() -> None:
     assert {route.pattern for route in ROUTES} == set(patterns(get_resolver()))
 
 
+def simulation(lab: Laboratory) -> Simulation:
+    """Ada's, that no worker has begun."""
+    source = History(lab.cluster, lab.now - timedelta(days=1), lab.now)
+    return simulations.compare(by=lab.ada, source=source, variants=[Variant("contracts")])
+
+
 @pytest.mark.parametrize("who", WHO)
 def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
     client = Client() if who == "nobody" else as_person(getattr(lab, who))
     numbers = {"running": lab.taker.code, "held": lab.taken.code, "ada": lab.ada.pk, **governance(lab)}
+    numbers["simulation"] = simulation(lab).pk
     found, wanted = {}, {}
     for route in ROUTES:
         path = route.path.format(**numbers)

@@ -1,0 +1,223 @@
+"""Simulations over the API: ask, list, look."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import Http404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from budgets.models import BudgetNode, Cluster, Person
+from portal.api.problems import Strict
+from portal.api.serializers import moment
+from portal.api.views import PAGING, Api, Pages
+from portal.pages import clusters
+from scheduler.models import Simulation, SimulationPart
+from scheduler.queries import simulations as asked
+from scheduler.services import simulations
+from scheduler.services.simulations import File, History, Source, Variant
+
+SOURCES = ("scenario", "history", "what_if")
+
+
+class HistoryIn(Strict):
+    """A stretch of a cluster's history."""
+
+    cluster = serializers.CharField(max_length=40)
+    from_at = serializers.DateTimeField()
+    until_at = serializers.DateTimeField()
+
+
+class VariantIn(Strict):
+    """Knobs under a name, as `policy` in a scenario file has them; `scheduler` is one of them."""
+
+    name = serializers.CharField(max_length=120)
+    policy = serializers.DictField(default=dict)
+
+
+class SweepIn(Strict):
+    """One knob over several values, in whole seconds (or a count), each so many times."""
+
+    knob = serializers.CharField(max_length=40)
+    values = serializers.ListField(child=serializers.IntegerField(min_value=0, max_value=10**9), min_length=1)
+    seeds = serializers.IntegerField(min_value=1, max_value=100, default=1)
+
+
+class WhatIfIn(Strict):
+    """Other shares of a node's children, over the last weeks: by the proposal's name, basis points by code."""
+
+    node = serializers.CharField(max_length=16)
+    cluster = serializers.CharField(max_length=40)
+    weeks = serializers.IntegerField(min_value=1, max_value=8)
+    proposals = serializers.DictField(
+        child=serializers.DictField(child=serializers.IntegerField(min_value=0, max_value=10_000)), allow_empty=False
+    )
+
+
+class SimulationIn(Strict):
+    """What is asked: one of `scenario` (a scenario file's object), `history` and `what_if`.
+
+    The first two come with `variants` or a `sweep`, and may have `more` work (an object with `workloads`) laid over them.
+    """
+
+    title = serializers.CharField(max_length=160, allow_blank=True, default="")
+    scenario = serializers.DictField(required=False)
+    history = HistoryIn(required=False)
+    what_if = WhatIfIn(required=False)
+    more = serializers.DictField(required=False)
+    variants = VariantIn(many=True, required=False)
+    sweep = SweepIn(required=False)
+    idempotency_key = serializers.RegexField(r"^[0-9a-f]{32}$", default="")
+
+    def validate(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Exactly one kind of work, and one thing to do with it."""
+        work = [name for name in SOURCES if name in said]
+        if len(work) != 1:
+            raise ValidationError({"scenario": ["Say exactly one of scenario, history and what_if."]})
+        what = [name for name in ("variants", "sweep") if name in said]
+        if work == ["what_if"]:
+            for name in ("more", "variants", "sweep"):
+                if name in said:
+                    raise ValidationError({name: ["A what_if has none."]})
+        elif len(what) != 1:
+            raise ValidationError({"variants": ["Say either variants or a sweep."]})
+        return said
+
+
+class SimulationOut(serializers.Serializer):
+    """A simulation; `parts` in the order of pages, number 0 being what really happened. Lists leave `figures` out."""
+
+    number = serializers.IntegerField()
+    kind = serializers.CharField()
+    title = serializers.CharField()
+    state = serializers.CharField()
+    error = serializers.CharField()
+    progress_percent = serializers.IntegerField()
+    made_by = serializers.CharField(allow_null=True)
+    made_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    cluster = serializers.CharField(allow_null=True)
+    from_at = serializers.DateTimeField(allow_null=True)
+    until_at = serializers.DateTimeField(allow_null=True)
+    notes = serializers.ListField(child=serializers.CharField())
+    parts = serializers.ListField(child=serializers.DictField())
+
+
+class LatestFirst(Pages):
+    """Pages of simulations."""
+
+    ordering = ("-id",)
+
+
+class Simulations(Api):
+    """Those that one may see, the latest first; and asking for one more."""
+
+    known = frozenset({"cursor", "limit"})
+
+    @extend_schema(operation_id="simulations_list", responses=SimulationOut(many=True), parameters=PAGING)
+    def get(self, request: Request) -> Response:
+        """One page."""
+        pages = LatestFirst()
+        rows = pages.paginate_queryset(asked.visible(self.person()), request, view=self) or []
+        parts = asked.parts_of_many(rows)
+        return pages.get_paginated_response([simulation(row, parts[row.pk], has_figures=False) for row in rows])
+
+    @extend_schema(request=SimulationIn, responses={201: SimulationOut})
+    def post(self, request: Request) -> Response:
+        """Ask. The same `idempotency_key` gives the same simulation again."""
+        row = _ask(self.read(SimulationIn(data=request.data)), self.person())
+        return Response(simulation(row, asked.parts_of(row)), status=201)
+
+
+class SimulationDetail(Api):
+    """One simulation with all its figures."""
+
+    @extend_schema(responses=SimulationOut)
+    def get(self, request: Request, number: int) -> Response:
+        """How far it is, and what came out."""
+        row = asked.named(self.person(), number)
+        if row is None:
+            raise Http404(f"There is no simulation {number}, or you may not see it.")
+        return Response(simulation(row, asked.parts_of(row)))
+
+
+def _ask(said: dict[str, Any], person: Person) -> Simulation:
+    key = said["idempotency_key"]
+    if "what_if" in said:
+        what = said["what_if"]
+        return simulations.propose(
+            by=person,
+            parent=_node(what["node"]),
+            cluster=_cluster(what["cluster"], "what_if.cluster"),
+            proposals=what["proposals"],
+            weeks=what["weeks"],
+            action=key,
+        )
+    common: dict[str, Any] = {
+        "by": person,
+        "source": _source(said),
+        "title": said["title"],
+        "more": File("more", json.dumps(said["more"])) if "more" in said else None,
+        "action": key,
+    }
+    if "sweep" in said:
+        return simulations.sweep(**common, **said["sweep"])
+    variants = [Variant(each["name"], each["policy"]) for each in said["variants"]]
+    return simulations.compare(**common, variants=variants)
+
+
+def _source(said: dict[str, Any]) -> Source:
+    if "scenario" in said:
+        return File(str(said["scenario"].get("name") or "scenario"), json.dumps(said["scenario"]))
+    history = said["history"]
+    return History(_cluster(history["cluster"], "history.cluster"), history["from_at"], history["until_at"])
+
+
+def _cluster(name: str, field: str) -> Cluster:
+    for each in clusters():
+        if each.name == name:
+            return each
+    raise ValidationError({field: [f"There is no cluster {name!r}."]})
+
+
+def _node(code: str) -> BudgetNode:
+    row = BudgetNode.objects.filter(code=code).first()
+    if row is None:
+        raise ValidationError({"what_if.node": [f"There is no node {code!r}."]})
+    return row
+
+
+def simulation(row: Simulation, parts: list[SimulationPart], *, has_figures: bool = True) -> dict[str, Any]:
+    """SimulationOut."""
+    return {
+        "number": row.pk,
+        "kind": row.kind,
+        "title": row.title,
+        "state": row.state,
+        "error": row.error,
+        "progress_percent": asked.progress(parts).percent,
+        "made_by": row.made_by.username if row.made_by else None,
+        "made_at": moment(row.made_at),
+        "ended_at": moment(row.ended_at),
+        "cluster": row.cluster.name if row.cluster else None,
+        "from_at": moment(row.from_at),
+        "until_at": moment(row.until_at),
+        "notes": row.notes,
+        "parts": [_part(part, has_figures) for part in parts],
+    }
+
+
+def _part(part: SimulationPart, has_figures: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "number": part.number,
+        "state": part.state,
+        "progress_percent": part.progress_percent,
+    }
+    if has_figures:
+        told |= {"name": part.name, "change": part.change, "error": part.error, "figures": part.figures}
+    return told

@@ -1,0 +1,203 @@
+"""The simulator: ask for a simulation, see how far it is, and its variants side by side."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
+from django.urls import reverse
+
+from budgets.errors import InputError, NotAllowed
+from budgets.models import Cluster, Person
+from budgets.queries import today
+from portal.csv_files import csv_response
+from portal.forms.simulation import HISTORY, SimulationForm, usual_days
+from portal.forms.strict import StrictForm
+from portal.pages import Page, clusters, new_action, render_page, whole_number
+from portal.views import simulation_tables as tables
+from scheduler.models import Simulation
+from scheduler.queries import simulations as asked
+from scheduler.services import simulations
+
+PER_PAGE = 30
+POLL_S = 1
+"""How often a page asks how far its simulation is."""
+STOP_POLLING = 286
+"""What htmx takes as the end of polling."""
+
+
+class Simulations(Page):
+    """All simulations that one may see, the latest first."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """One page of them."""
+        self.allow("simulation.run")
+        rows = asked.visible(person_of(request))
+        count = rows.count()
+        pages = max(1, -(-count // PER_PAGE))
+        number = min(whole_number(request, "page", 1), pages)
+        shown = list(rows[(number - 1) * PER_PAGE : number * PER_PAGE])
+        parts = asked.parts_of_many(shown)
+        lines = [(row, asked.progress(parts[row.pk])) for row in shown]
+        context = {"here": "simulator", "lines": lines, "number": number, "pages": pages, "count": count}
+        return render_page(request, "simulator", context)
+
+
+class NewSimulation(Page):
+    """The form; sent twice it asks once, since its id is the question's name."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """A week of the first cluster under contracts and first come, first served."""
+        self.allow("simulation.run")
+        first, last = usual_days(today())
+        initial = {
+            "action": new_action(),
+            "work": HISTORY,
+            "first_day": first,
+            "last_day": last,
+            "schedulers": ["contracts", "fifo-skip"],
+            "cluster": request.GET.get("cluster", ""),
+        }
+        return self.show(request, SimulationForm(clusters=clusters(), initial=initial), 200)
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Ask, and go to the simulation's page; or show what is wrong beside its field."""
+        self.allow("simulation.run")
+        form = SimulationForm(request.POST, request.FILES, clusters=clusters())
+        if form.is_valid():
+            try:
+                made = ask(form, person_of(request))
+            except ValidationError as error:
+                form.add_error(None, error)
+            except InputError as error:
+                form.take(error)
+            else:
+                return HttpResponseRedirect(reverse("simulation", args=[made.pk]))
+        return self.show(request, form, 400)
+
+    def show(self, request: HttpRequest, form: SimulationForm, status: int) -> HttpResponse:
+        """The page with the form."""
+        context = {"here": "simulator", "form": form, "most": simulations.MOST_AT_ONCE}
+        return render_page(request, "simulation_form", context, status=status)
+
+
+def ask(form: SimulationForm, person: Person) -> Simulation:
+    """Ask the service.
+
+    Raises:
+        InputError: names the field. ValidationError: a file can't be read.
+    """
+    said = form.cleaned_data
+    what: dict[str, Any] = {
+        "by": person,
+        "source": form.source(),
+        "title": said["title"],
+        "more": form.more_work(),
+        "action": said["action"],
+    }
+    if said["knob"]:
+        seeds, values = said["seeds"] or 1, form.sweep_values()
+        return simulations.sweep(**what, knob=said["knob"], values=values, seeds=seeds, policy=form.knobs(said))
+    return simulations.compare(**what, variants=form.variants())
+
+
+class SimulationPage(Page):
+    """One simulation: progress while it runs, then its variants side by side. To htmx its live part."""
+
+    def get(self, request: HttpRequest, number: int) -> HttpResponse:
+        """The page, or its part; with 286 when there is nothing more to wait for."""
+        person = person_of(request)
+        row = simulation_named(person, number)
+        response = render_page(request, "simulation", context_of(row, person), part="_live")
+        if row.is_over and request.htmx and not request.htmx.history_restore_request:  # type: ignore[attr-defined]
+            response.status_code = STOP_POLLING
+        return response
+
+
+def context_of(row: Simulation, person: Person) -> dict[str, Any]:
+    """Everything that the page shows."""
+    parts = asked.parts_of(row)
+    is_sweep = row.kind == Simulation.Kind.SWEEP
+    sides = None if is_sweep or not any(part.figures for part in parts) else asked.sides(row, parts)
+    return {
+        "here": "simulator",
+        "simulation": row,
+        "cluster": row.cluster or Cluster(unit=Cluster.Unit.GPU),
+        "parts": [part for part in parts if part.number],
+        "progress": asked.progress(parts),
+        "told": None if sides is None else tables.told(sides, row.cluster),
+        "sweep": tables.sweep_table(row, asked.sweep_lines(row, parts)) if is_sweep else None,
+        "can_change": asked.may_cancel(person, row),
+        "poll_s": POLL_S,
+        "action": new_action(),
+    }
+
+
+class ChangeSimulation(Page):
+    """Cancel it, or try again what failed; done twice it is done once."""
+
+    verb = ""
+
+    def post(self, request: HttpRequest, number: int) -> HttpResponse:
+        """Do it, and show the page."""
+        person = person_of(request)
+        row = simulation_named(person, number)
+        form = StrictForm(request.POST)
+        if not form.is_valid():
+            return render_page(request, "simulation", {**context_of(row, person), "form": form}, status=400)
+        try:
+            act = simulations.cancel if self.verb == "cancel" else simulations.try_again
+            act(simulation=row, by=person)
+        except NotAllowed:
+            raise Http404 from None
+        except InputError as error:
+            form.take(error)
+            return render_page(request, "simulation", {**context_of(row, person), "form": form}, status=400)
+        return HttpResponseRedirect(reverse("simulation", args=[number]))
+
+
+class SimulationFile(Page):
+    """What came out as CSV, or the scenario that went in."""
+
+    what = ""
+
+    def get(self, request: HttpRequest, number: int) -> HttpResponseBase:
+        """A download.
+
+        Raises:
+            Http404: there is none yet.
+        """
+        row = simulation_named(person_of(request), number)
+        if self.what == "scenario":
+            stored = Simulation.objects.values_list("scenario", flat=True).get(pk=row.pk)
+            if stored is None:
+                raise Http404("Its scenario has not been made yet.")
+            return download(f"simulation-{row.pk}.json", "application/json", zlib.decompress(bytes(stored)))
+        return csv_response(f"simulation {row.pk}", tables.CSV_HEADER, tables.csv_rows(asked.parts_of(row)))
+
+
+def download(name: str, kind: str, content: bytes) -> HttpResponse:
+    """A file to keep."""
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+    return HttpResponse(content, content_type=kind, headers=headers)
+
+
+def person_of(request: HttpRequest) -> Person:
+    """Who asks."""
+    person: Person = request.user  # type: ignore[assignment]
+    return person
+
+
+def simulation_named(person: Person, number: int) -> Simulation:
+    """The simulation of that number.
+
+    Raises:
+        Http404: there is none, or one may not see it.
+    """
+    row = asked.named(person, number)
+    if row is None:
+        raise Http404(f"There is no simulation {number}, or you may not see it.")
+    return row
