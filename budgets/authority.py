@@ -84,8 +84,16 @@ def nodes_with(person: Person, roles: Collection[str]) -> list[int]:
 
 def has_part_in(person: Person, node: BudgetNode) -> bool:
     """Whether the person has a role at the node or below it, today or later, or submits workloads there."""
-    grants = RoleGrant.objects.filter(person=person, node__path__contains=[node.pk])
-    return grants.exclude(valid_until__lte=today()).exists() or any(ask(person, node) for ask in hooks.submits_in)
+    return node.pk in parts_of(person)
+
+
+def parts_of(person: Person) -> frozenset[int]:
+    """Ids of all nodes in which the person has a part: at or below which they have a role, today or later, or submit
+    workloads. Two queries.
+    """
+    grants = RoleGrant.objects.filter(person=person).exclude(valid_until__lte=today())
+    paths = [*grants.values_list("node__path", flat=True), *(path for ask in hooks.submits_at for path in ask(person))]
+    return frozenset(pk for path in paths for pk in path)
 
 
 # --- predicates ---------------------------------------------------------------------------------------------------

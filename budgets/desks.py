@@ -6,10 +6,10 @@ they asked for, proposed, or have a part in, and nobody for whoever did (governa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from budgets.authority import has_part_in, has_role
+from budgets.authority import has_role, parts_of
 from budgets.errors import NotAllowed
 from budgets.models import BudgetNode, Delegation, Person, Reallocation, Request, Role, RoleGrant
 from budgets.queries import in_force, today
@@ -28,37 +28,59 @@ class Matter:
     plus_basis_points: int
 
 
+class Known:
+    """What was read about people while many matters are looked at: each of them is asked for once."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._parts: dict[int, frozenset[int]] = {}
+        self._delegations: dict[int, list[Delegation]] = {}
+
+    def parts(self, person: Person) -> frozenset[int]:
+        """Ids of the nodes in which the person has a part."""
+        if person.pk not in self._parts:
+            self._parts[person.pk] = parts_of(person)
+        return self._parts[person.pk]
+
+    def delegations(self, person: Person) -> list[Delegation]:
+        """The delegations by which the person may decide somewhere today."""
+        if person.pk not in self._delegations:
+            held = Delegation.objects.filter(in_force(today()), delegate=person, ended_at=None)
+            self._delegations[person.pk] = [
+                each
+                for each in held.select_related("giver", "node")
+                if each.giver.is_active and has_role(each.giver, each.node.path, [Role.MANAGER])
+            ]
+        return self._delegations[person.pk]
+
+
 def matter_of(thing: Request | Reallocation) -> Matter:
     """The matter of a request, or of a reallocation with its lines."""
     if isinstance(thing, Request):
         return Matter(thing.desk, frozenset({thing.author_id}), (thing.node,), thing.more_basis_points)
-    lines = [line for line in thing.lines.select_related("node") if line.change > 0]
+    lines = [line for line in thing.lines.all() if line.change > 0]
     authors = frozenset(pk for pk in (thing.author_id, thing.author_for_id) if pk is not None)
     return Matter(thing.desk, authors, tuple(line.node for line in lines), sum(line.change for line in lines))
 
 
-def delegations_of(person: Person, desk: BudgetNode) -> list[Delegation]:
+def delegations_of(person: Person, desk: BudgetNode, known: Known | None = None) -> list[Delegation]:
     """The delegations by which the person may decide at the desk today: given by one who is its manager, or a manager
     above it, now and in their own right, and who can sign in.
     """
-    held = Delegation.objects.filter(in_force(today()), delegate=person, node__in=desk.path, ended_at=None)
-    return [
-        each
-        for each in held.select_related("giver", "node")
-        if each.giver.is_active and has_role(each.giver, each.node.path, [Role.MANAGER])
-    ]
+    return [each for each in (known or Known()).delegations(person) if each.node_id in desk.path]
 
 
-def ways_to_decide(person: Person, matter: Matter) -> list[Person | None]:
+def ways_to_decide(person: Person, matter: Matter, known: Known | None = None) -> list[Person | None]:
     """For whom the person may decide it: None is in their own right, a person is as their delegate. Empty: not at all.
 
     A delegate's limit is not looked at here, since a decision may give less than was asked for.
     """
-    if not person.is_active or _is_concerned(person, matter):
+    known = known or Known()
+    if not person.is_active or _is_concerned(person, matter, known):
         return []
     ways: list[Person | None] = [None] if has_role(person, matter.desk.path, [Role.MANAGER]) else []
-    givers = {each.giver.pk: each.giver for each in delegations_of(person, matter.desk)}
-    return [*ways, *(giver for giver in givers.values() if not _is_concerned(giver, matter))]
+    givers = {each.giver.pk: each.giver for each in delegations_of(person, matter.desk, known)}
+    return [*ways, *(giver for giver in givers.values() if not _is_concerned(giver, matter, known))]
 
 
 def check_decider(person: Person, acting_for: Person | None, matter: Matter) -> None:
@@ -73,7 +95,7 @@ def check_decider(person: Person, acting_for: Person | None, matter: Matter) -> 
     for who in (person, acting_for):
         if who is not None and who.pk in matter.authors:
             raise NotAllowed("request.decide", "nobody decides their own request; it is for another manager")
-        if who is not None and (mine := _parts(who, matter)):
+        if who is not None and (mine := _parts(who, matter, Known())):
             message = f"you have a part in {mine[0].code}: it is for another manager, or the level above"
             raise NotAllowed("request.decide", message)
     if acting_for is None:
@@ -100,17 +122,19 @@ def check_limit(person: Person, acting_for: Person, desk: BudgetNode, plus_basis
         )
 
 
-def sitting_at(desk: BudgetNode, matter: Matter) -> list[Person]:
+def sitting_at(desk: BudgetNode, matter: Matter, known: Known | None = None) -> list[Person]:
     """The managers of the very desk who can sign in and may decide the matter."""
     grants = RoleGrant.objects.filter(in_force(today()), node=desk, role=Role.MANAGER, person__is_active=True)
     people = [grant.person for grant in grants.select_related("person").order_by("person")]
-    return [person for person in people if not _is_concerned(person, matter)]
+    known = known or Known()
+    return [person for person in people if not _is_concerned(person, matter, known)]
 
 
 def nearest_desk(desk: BudgetNode, matter: Matter) -> BudgetNode:
     """The desk itself, or the nearest above it at which somebody may decide the matter; the root at the last."""
+    known = Known()
     for node in _upwards(desk):
-        if sitting_at(node, matter):
+        if sitting_at(node, matter, known):
             return node
     return _upwards(desk)[-1]
 
@@ -122,7 +146,8 @@ def standing_in(managers: Collection[Person], desk: BudgetNode, matter: Matter) 
         delegate__is_active=True,
     )  # fmt: skip
     people = {each.delegate_id: each.delegate for each in held.select_related("delegate").order_by("delegate")}
-    return [person for person in people.values() if not _is_concerned(person, matter)]
+    known = Known()
+    return [person for person in people.values() if not _is_concerned(person, matter, known)]
 
 
 def above(desk: BudgetNode) -> BudgetNode | None:
@@ -135,14 +160,10 @@ def _upwards(desk: BudgetNode) -> list[BudgetNode]:
     return [nodes[pk] for pk in reversed(desk.path)]
 
 
-def _is_concerned(person: Person, matter: Matter) -> bool:
-    return person.pk in matter.authors or bool(_parts(person, matter))
+def _is_concerned(person: Person, matter: Matter, known: Known) -> bool:
+    return person.pk in matter.authors or bool(_parts(person, matter, known))
 
 
-def _parts(person: Person, matter: Matter) -> list[BudgetNode]:
+def _parts(person: Person, matter: Matter, known: Known) -> list[BudgetNode]:
     """The raised nodes in which the person has a part."""
-    return [node for node in _each(matter.raised) if has_part_in(person, node)]
-
-
-def _each(nodes: Iterable[BudgetNode]) -> list[BudgetNode]:
-    return list({node.pk: node for node in nodes}.values())
+    return [node for node in matter.raised if node.pk in known.parts(person)]

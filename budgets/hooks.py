@@ -5,7 +5,7 @@ Registered once, in an `AppConfig.ready`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from budgets.models import BudgetNode, Person
 
@@ -18,8 +18,8 @@ has_past: list[Callable[[BudgetNode], bool]] = []
 past_moves: list[Callable[[BudgetNode, BudgetNode, Person | None], None]] = []
 """Called, inside the transaction, to move all that is of a leaf (first) to its new closed child (second)."""
 
-submits_in: list[Callable[[Person, BudgetNode], bool]] = []
-"""Asked whether the person submits workloads at this node or below it: then they have a part in it."""
+submits_at: list[Callable[[Person], Collection[Sequence[int]]]] = []
+"""Asked for the paths of the leaves at which the person submits workloads: they have a part in all that is on them."""
 
 person_disabled: list[Callable[[Person], None]] = []
 """Called, inside the transaction, when somebody loses the right to sign in, to end what else they hold (tokens)."""

@@ -16,9 +16,9 @@ from datetime import date
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from budgets import authority, hooks, queries
+from budgets import authority, queries
 from budgets.errors import ConflictError, NotAllowed
-from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, RoleGrant, Share, ShareImport
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, Share, ShareImport
 from budgets.services import checks, ledger, shares
 from budgets.timeline import Spell, overlay, sums
 
@@ -102,7 +102,7 @@ def plan(rows: Sequence[Row], by: Person) -> Plan:
     _refuse_overlaps(known, found)
     after = {key: dict(timelines) for key, timelines in books.items()}
     last: dict[Key, list[Row]] = {}
-    parts = _Parts(by)
+    parts = authority.parts_of(by)
     for row in known:
         key = (found.nodes[row.parent].pk, found.clusters[row.cluster].pk)
         child = found.nodes[row.child]
@@ -223,7 +223,9 @@ def _is_known(row: Row, found: Plan) -> bool:
     return problem is None
 
 
-def _problem(row: Row, old: list[Spell], new: list[Spell], found: Plan, by: Person, parts: _Parts) -> Fault | None:
+def _problem(
+    row: Row, old: list[Spell], new: list[Spell], found: Plan, by: Person, parts: frozenset[int]
+) -> Fault | None:
     """Why a row that changes something can't."""
     parent, child = found.nodes[row.parent], found.nodes[row.child]
     if child.parent_id != parent.pk:
@@ -235,7 +237,7 @@ def _problem(row: Row, old: list[Spell], new: list[Spell], found: Plan, by: Pers
     if row.start < queries.today():
         return Fault(row.line, "from", "can't be a day that is over, where it changes something")
     days = {spell.start for spell in (*old, *new)}
-    if any(_on(new, day) > _on(old, day) for day in days) and parts.in_(child):
+    if any(_on(new, day) > _on(old, day) for day in days) and child.pk in parts:
         return Fault(
             row.line,
             "child",
@@ -291,27 +293,6 @@ def _percent(basis_points: int) -> str:
 
 def _on(spells: Iterable[Spell], day: date) -> int:
     return sum(spell.basis_points for spell in spells if spell.holds_on(day))
-
-
-class _Parts:
-    """In which nodes a person has a part, as `authority.has_part_in` says, asked from the top of the tree downwards and
-    once each: 5,000 rows ask a few questions.
-    """
-
-    def __init__(self, person: Person) -> None:
-        self.person = person
-        grants = RoleGrant.objects.filter(person=person).exclude(valid_until__lte=queries.today())
-        self.granted = {pk for grant in grants.select_related("node") for pk in grant.node.path}
-        self.submits: dict[int, bool] = {}
-
-    def in_(self, node: BudgetNode) -> bool:
-        """Whether the person has a part in the node."""
-        return node.pk in self.granted or all(self._submits(pk) for pk in node.path)
-
-    def _submits(self, pk: int) -> bool:
-        if pk not in self.submits:
-            self.submits[pk] = any(ask(self.person, BudgetNode(pk=pk)) for ask in hooks.submits_in)
-        return self.submits[pk]
 
 
 def _books(clusters: Iterable[Cluster]) -> Books:

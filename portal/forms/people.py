@@ -18,16 +18,16 @@ class PersonField(forms.CharField):
 
     def __init__(self, **more: Any) -> None:
         """Typed, since there may be hundreds."""
-        super().__init__(max_length=150, help_text="Their user name.", **more)
+        super().__init__(help_text="Their user name.", **more)
 
     def to_python(self, value: Any) -> Any:
         """The person."""
         text = (super().to_python(value) or "").strip()
         if not text:
             return None
-        person = Person.objects.filter(username=text, is_active=True).first()
+        person = Person.objects.filter(username=text, is_active=True).first() if "\0" not in text else None
         if person is None:
-            raise forms.ValidationError(f"Nobody who can sign in is called {text!r}.")
+            raise forms.ValidationError(f"Nobody who can sign in is called {text[:150]!r}.")
         return person
 
 

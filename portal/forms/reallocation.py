@@ -12,8 +12,10 @@ from portal.formats import share
 from portal.forms.strict import StrictForm
 from portal.forms.typed import ShareField
 
-DOES = ("recount", "evenly", "proportion", "unused", "back", "draft", "apply", "propose")
+DOES = ("recount", "evenly", "proportion", "unused", "back", "pin", "unpin", "whatif", "draft", "apply", "propose")
 """What the editor's buttons do; all but the last three only compute."""
+WEEKS = (1, 2, 4, 8)
+"""How much of the past a what-if may replay."""
 
 
 class DayField(forms.DateField):
@@ -34,6 +36,15 @@ class ReallocationForm(StrictForm):
     draft_version = forms.IntegerField(min_value=1, required=False, widget=forms.HiddenInput)
     request = forms.IntegerField(min_value=1, required=False, widget=forms.HiddenInput)
     do = forms.ChoiceField(choices=[(each, each) for each in DOES], widget=forms.HiddenInput)
+    pins = forms.CharField(max_length=20_000, required=False, widget=forms.HiddenInput)
+    simulation = forms.IntegerField(min_value=1, required=False, widget=forms.HiddenInput)
+    weeks = forms.TypedChoiceField(
+        choices=[(weeks, f"{weeks} week{'s' if weeks > 1 else ''}") for weeks in WEEKS],
+        coerce=int,
+        required=False,
+        initial=4,
+        label="Replay the last",
+    )
     starts_on = DayField(label="From")
     ends_on = DayField(label="Until", required=False, help_text="The first day without it; empty is for good.")
     reason = forms.CharField(

@@ -20,13 +20,16 @@ from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request, State
 from budgets.queries import entitlement_on, today
 from budgets.services import reallocations
-from portal import formats
+from portal import formats, pinned
 from portal.clusters import sizes_milli
 from portal.forms.reallocation import ReallocationForm, cell
 from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on
 from portal.sheet import NothingToTake, Sheet, sheet, take
 from portal.views.node import node_named
+from portal.views.simulator import context_of
 from scheduler.queries import at_risk, usage
+from scheduler.queries import simulations as replays
+from scheduler.services import simulations
 
 LOOKED_AT = timedelta(days=7)
 """The time whose use stands beside the shares."""
@@ -129,6 +132,8 @@ class Reallocate(Page):
         sheet = at.sheet(form.proposed(), form.base(), form.kept())
         if do in ("evenly", "proportion", "unused", "back"):
             return self.computed(request, at, form, sheet, do)
+        if do in ("pin", "unpin", "whatif"):
+            return self.tried(request, at, form, sheet, do)
         if do == "recount" and not form.non_field_errors():
             return self.recounted(request, at, form, sheet)
         return self.show(request, at, form, sheet, status=400)
@@ -171,7 +176,7 @@ class Reallocate(Page):
                 common["draft"] = at.draft
             return reallocations.apply_directly(
                 parent=at.node, cluster=at.cluster, acting_for=acting_for, version=said["version"], request=at.request,
-                look_again_on=said["look_again_on"], **common,
+                look_again_on=said["look_again_on"], evidence=_evidence(at.person, said["simulation"]), **common,
             )  # fmt: skip
         if at.draft is not None:
             kept = reallocations.save_draft(reallocation=at.draft, version=said["draft_version"], **common)
@@ -204,11 +209,52 @@ class Reallocate(Page):
             request, at, again, at.sheet(again.proposed(), again.base(), again.kept()), status=status, part="_editor"
         )
 
+    def tried(self, request: HttpRequest, at: Desk, form: ReallocationForm, sheet: Sheet, do: str) -> HttpResponse:
+        """Pin what is typed, forget what is pinned, or replay the last weeks with it; the shares stay as they are."""
+        data = request.POST.copy()
+        shares = {row.node.code: row.now if row.proposed is None else row.proposed for row in sheet.rows}
+        status = 200
+        again = self.form(at, data)
+        again.is_valid()
+        try:
+            pins = pinned.read(request.POST.get("pins", ""))
+            if do == "pin":
+                pins = pinned.with_one_more(pins, shares)
+            elif do == "unpin":
+                pins = []
+            elif not sheet.balances:
+                raise InputError("", "shares that balance are needed to replay with them")
+            else:
+                asked = simulations.propose(
+                    by=at.person,
+                    parent=at.node,
+                    cluster=at.cluster,
+                    proposals={**{pin.name: pin.shares for pin in pins}, pinned.TYPED: shares},
+                    weeks=form.cleaned_data.get("weeks") or 4,
+                    action=request.POST.get("action", ""),
+                )
+                data["simulation"] = str(asked.pk)
+            data["pins"] = pinned.written(pins)
+            data["action"] = new_action()
+            again = self.form(at, data)
+            again.is_valid()
+            again.errors.pop("reason", None)
+        except InputError as error:
+            again.take(error)
+            status = 400
+        return self.show(request, at, again, sheet, status=status)
+
     def recounted(self, request: HttpRequest, at: Desk, form: ReallocationForm, sheet: Sheet) -> HttpResponse:
         """To htmx the computed cells alone, each replaced where it stands; else the whole page."""
         if not request.htmx:  # type: ignore[attr-defined]
             return self.show(request, at, form, sheet)
         return self.show(request, at, form, sheet, part="_numbers")
+
+    def what_if(self, person: Person, form: ReallocationForm) -> dict[str, Any] | None:
+        """What the simulation that the form names shows, if there is one."""
+        number = str(form["simulation"].value() or "")
+        found = replays.named(person, int(number)) if number.isascii() and number.isdigit() else None
+        return None if found is None else {**context_of(found, person), "can_change": False}
 
     def desk(self, request: HttpRequest, code: str, asked: str | None, drafted: str | None) -> Desk:
         """What is edited, if the person may.
@@ -272,6 +318,8 @@ class Reallocate(Page):
             "starts": max(at.day, today()),
             "looked_at": LOOKED_AT.days,
             "goes_up": any(row.has_part and row.change > 0 for row in sheet.rows),
+            "pins": _pins(form),
+            "what_if": self.what_if(at.person, form),
             "address": f"{reverse('reallocate', args=[at.node.code])}?cluster={at.cluster.name}",
         }
         return render_page(request, "reallocate", context, part=part, status=status)
@@ -280,6 +328,28 @@ class Reallocate(Page):
 def lines(form: ReallocationForm, sheet: Sheet) -> list[tuple[Any, Any, Any, Any]]:
     """Each row with its three fields."""
     return [(row, form[cell(row.node)], form[f"keep_{row.node.pk}"], form[f"base_{row.node.pk}"]) for row in sheet.rows]
+
+
+def _pins(form: ReallocationForm) -> list[pinned.Pin]:
+    """What the form says is pinned; nothing where that can't be read."""
+    try:
+        return pinned.read(str(form["pins"].value() or ""))
+    except InputError:
+        return []
+
+
+def _evidence(person: Person, number: int | None) -> dict[str, Any] | None:
+    """The figures of the replay that was looked at, for the log."""
+    found = replays.named(person, number) if number else None
+    if found is None:
+        return None
+    kept = ("delivery", "occupancy", "preemptions", "waits")
+    parts = {
+        part.name: {name: part.figures[name] for name in kept}
+        for part in replays.parts_of(found)
+        if part.figures is not None
+    }
+    return {"simulation": found.pk, "what_if": parts}
 
 
 def _one(model: Any, text: str, action: str, person: Person, node: BudgetNode) -> Any:

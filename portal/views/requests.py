@@ -51,13 +51,16 @@ def on_desk(person: Person) -> tuple[list[Request], list[Reallocation]]:
     asked = Request.objects.filter(at, state=State.SUBMITTED).select_related(
         "node", "parent", "desk__parent", "cluster", "author", "upper"
     )
-    proposed = Reallocation.objects.filter(at, state=State.SUBMITTED).select_related(
-        "parent", "desk__parent", "cluster", "author"
+    proposed = (
+        Reallocation.objects.filter(at, state=State.SUBMITTED)
+        .select_related("parent", "desk__parent", "cluster", "author")
+        .prefetch_related("lines__node")
     )
+    known = desks.Known()
     order = ("answer_by", "pk")
     return (
-        [each for each in asked.order_by(*order) if desks.ways_to_decide(person, desks.matter_of(each))],
-        [each for each in proposed.order_by(*order) if desks.ways_to_decide(person, desks.matter_of(each))],
+        [each for each in asked.order_by(*order) if desks.ways_to_decide(person, desks.matter_of(each), known)],
+        [each for each in proposed.order_by(*order) if desks.ways_to_decide(person, desks.matter_of(each), known)],
     )
 
 

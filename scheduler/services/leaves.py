@@ -21,7 +21,7 @@ def listen() -> None:
         hooks.tree_changed.append(wake_clusters)
         hooks.has_past.append(has_past)
         hooks.past_moves.append(move_past)
-        hooks.submits_in.append(submits_in)
+        hooks.submits_at.append(submits_at)
 
 
 def wake_clusters(cluster_ids: Collection[int]) -> None:
@@ -35,11 +35,11 @@ def has_past(leaf: BudgetNode) -> bool:
     return Workload.objects.filter(leaf=leaf).exists() or Run.objects.filter(leaf=leaf).exists()
 
 
-def submits_in(person: Person, node: BudgetNode) -> bool:
-    """Whether something of the person's waits, runs, or still weighs at the node or below it."""
+def submits_at(person: Person) -> list[list[int]]:
+    """The paths of the leaves at which the person has submitted something that may weigh still. One query."""
     since = timezone.now() - timedelta(days=WEIGHING_DAYS)
-    theirs = Workload.objects.filter(owner=person, leaf__path__contains=[node.pk])
-    return theirs.filter(submitted_at__gte=since).exists()
+    theirs = Workload.objects.filter(owner=person, submitted_at__gte=since)
+    return list(BudgetNode.objects.filter(pk__in=theirs.values("leaf")).values_list("path", flat=True))
 
 
 def move_past(leaf: BudgetNode, child: BudgetNode, by: Person | None) -> None:

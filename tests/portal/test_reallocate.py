@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,9 +17,11 @@ from budgets import split
 from budgets.models import FollowUp, LedgerEntry, Reallocation, Share
 from budgets.queries import today
 from budgets.services import delegations, requests
-from scheduler.models import Workload
+from portal.pages import new_action
+from scheduler.models import Simulation, Workload
 from tests.portal.conftest import Laboratory
 from tests.portal.test_pages import hidden, text_of
+from tests.portal.test_simulator import run
 
 EDITOR = "/budget/A/reallocate/?cluster=north"
 
@@ -221,3 +224,42 @@ def test_a_delegate_edits_for_who_is_away(calm: Laboratory, as_person: Callable[
 )
 def test_taken_is_exact_and_within_bounds(amount: int, weights: list[int], most: list[int], parts: list[int]) -> None:
     assert split.taken(amount, weights, most) == parts
+
+
+def test_a_what_if_replays_what_is_typed_and_what_is_pinned(lab: Laboratory, as_person: Callable[..., Client]) -> None:
+    client = as_person(lab.mia)
+    pinned = client.post(EDITOR, filled(client, lab, a1="60.00", a2="30.00", do="pin"))
+    assert "A1 60.00, A2 30.00" in text_of(pinned)
+    form = filled(client, lab, a1="50.00", a2="50.00", do="whatif", weeks="1")
+    form["pins"] = html.unescape(hidden_or(pinned, "pins"))
+    asked = client.post(EDITOR, form)
+    row = Simulation.objects.get()
+    assert (row.kind, row.parent, hidden_or(asked, "simulation")) == ("what_if", lab.node["A"], str(row.pk))
+    assert [part.name for part in row.parts.exclude(number=0)] == ["as they were", "variant 1", "as proposed"]
+    assert client.post(EDITOR, form).status_code == 200  # sent again: asked once
+    assert Simulation.objects.count() == 1
+    assert f'hx-get="/simulator/{row.pk}/"' in asked.content.decode()
+    run(row)
+    after = text_of(client.post(EDITOR, {**form, "do": "recount", "simulation": str(row.pk)}))
+    assert "Waits by class" in after
+    assert "as proposed" in after
+    assert shares_now(lab) == {"A1": 7_000, "A2": 2_500}
+    decided = client.post(
+        EDITOR, {**form, "do": "apply", "action": new_action(), "simulation": str(row.pk), "starts_on": str(today())}
+    )
+    assert decided.status_code == 302
+    evidence = LedgerEntry.objects.filter(verb="reallocation.approved").get().evidence
+    assert evidence is not None
+    assert evidence["simulation"] == row.pk
+    assert set(evidence["what_if"]) >= {"as they were", "as proposed"}
+
+
+@pytest.mark.parametrize("pins", ["x", "[[1]]", '[{"A1": -1}]', '[{"A1": 1}, {"A1": 2}, {"A1": 3}]', '[{"A1": 1.5}]'])
+def test_pins_that_were_tampered_with_are_refused(
+    calm: Laboratory, as_person: Callable[..., Client], pins: str
+) -> None:
+    client = as_person(calm.mia)
+    answer = client.post(EDITOR, {**filled(client, calm, do="whatif"), "pins": pins})
+    assert answer.status_code == 400
+    assert "are no pinned variants" in answer.content.decode()
+    assert not Simulation.objects.exists()
