@@ -17,7 +17,7 @@ LARGE_PART = 16
 SMALL_SIZES = (1, 1, 1, 1, 1, 2, 2, 4, 4, 8)  # Philly, Helios: most debug and test runs ask for one GPU, none for many
 SESSION_SIZES = (1, 1, 1, 2)
 MEDIUM_SIZES = (2, 4, 4, 8, 8, 8, 16, 16, 32)
-FREE_SIZES = (1, 1, 1, 2, 2, 4, 4, 8, 8, 8, 16)
+FREE_SIZES = (1, 1, 1, 2, 2, 4, 8, 8, 16, 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,9 @@ class Kind:
         return sum(self.sizes) / len(self.sizes) * mean_s / (mean_s + self.think_s)
 
     def at_most(self, gpus: int) -> Kind:
-        """The same with no more GPUs at once."""
-        return replace(self, sizes=tuple(min(size, max(1, gpus)) for size in self.sizes))
+        """The same with no more GPUs at once, in whole nodes where it is more than one."""
+        most = gpus // GPUS_PER_NODE * GPUS_PER_NODE if gpus > GPUS_PER_NODE else max(1, gpus)
+        return replace(self, sizes=tuple(min(size, most) for size in self.sizes))
 
 
 def kinds(assume: Assumptions) -> Mapping[str, Kind]:

@@ -10,7 +10,7 @@ from typing import Any
 from scheduler.simulator.lab import Assumptions, invent
 from scheduler.simulator.lab.chance import Chance
 from scheduler.simulator.records import JobRecord, Outcome
-from scheduler.simulator.report import DEBUG_CONTRACT_S, HOUR_S, LARGE_PART, metrics, percentile
+from scheduler.simulator.report import HOUR_S, LARGE_PART, metrics, percentile
 from scheduler.simulator.scenario import ROOT, parse
 from scheduler.simulator.world import simulate
 
@@ -77,7 +77,7 @@ def measure(outcome: Outcome, *, bursty: Iterable[str], patience_s: int) -> Figu
         "submitted": sum(record.state is not None for record in outcome.jobs),
         "preemptions": told["preemptions"],
         **_waits(told["waits"]),
-        **_waits_so_far(outcome),
+        **_large_so_far(outcome),
         "repairs": repairs,
         "repairs_with_person": with_person,
         "bursty_gpu_h": sum(nodes[name]["charged_gpu_h"] + nodes[name]["uncharged_gpu_h"] for name in bursty),
@@ -95,29 +95,18 @@ def _waits(told: dict[str, dict[str, Any]]) -> Figures:
     }
 
 
-def _waits_so_far(outcome: Outcome) -> Figures:
-    """The same with those that have not started yet, who have waited so long at least.
+def _large_so_far(outcome: Outcome) -> Figures:
+    """Large gangs with those that have not started yet, who have waited so long at least.
 
-    Without them a scheduler that starves somebody looks well, for only the lucky are counted.
+    Without them a scheduler that starves large gangs looks well, for only the lucky ones are counted.
     """
     total_milli = sum(node.capacity_milli for node in outcome.scenario.nodes)
-    node_milli = max(node.capacity_milli for node in outcome.scenario.nodes)
-    waits: dict[str, list[int]] = {"debug": [], "all": [], "large": []}
-    for record in outcome.jobs:
-        if record.state is None or record.state == "refused":
-            continue
-        wait_s = _wait_so_far_s(record, outcome.end_s)
-        waits["all"].append(wait_s)
-        if 0 < record.job.min_runtime_s <= DEBUG_CONTRACT_S and record.job.size_milli <= node_milli:
-            waits["debug"].append(wait_s)
-        if record.job.size_milli * LARGE_PART >= total_milli:
-            waits["large"].append(wait_s)
-    return {
-        "debug_so_far_p90_s": percentile(waits["debug"], 90),
-        "wait_so_far_p90_s": percentile(waits["all"], 90),
-        "large_so_far_p90_s": percentile(waits["large"], 90),
-        "large_submitted": len(waits["large"]),
-    }
+    waits = [
+        _wait_so_far_s(record, outcome.end_s)
+        for record in outcome.jobs
+        if record.job.size_milli * LARGE_PART >= total_milli and record.state not in (None, "refused")
+    ]
+    return {"large_submitted": len(waits), "large_so_far_p90_s": percentile(waits, 90)}
 
 
 def _wait_so_far_s(record: JobRecord, end_s: int) -> int:
