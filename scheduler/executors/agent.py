@@ -19,30 +19,25 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import os
-import pwd
 import random
 import secrets
 import select
 import signal
-import socket
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
 from scheduler.executors import minder
-from scheduler.executors.agent_config import SYSTEM_PATH, Config, Refusal, copy_programs, read_config
-from scheduler.executors.base import CODE, FACTS_MAX, Cause, DesiredRank, Malformed, RankState, Sync
+from scheduler.executors.agent_config import Config, Refusal, copy_programs, read_config
+from scheduler.executors.base import FACTS_MAX, Cause, DesiredRank, Malformed, RankState, Sync
+from scheduler.executors.contact import Cut, post
 from scheduler.executors.minder import boot_id, boottime_s, write_json
 from scheduler.executors.ranks import Rank
+from scheduler.executors.surroundings import Surroundings
+from scheduler.executors.wake_port import WakePort
 
-PORTAL_TIMEOUT_S = 15
-ANSWER_MAX_BYTES = 8 * 1024 * 1024
 LONGEST_DELAY_S = 10.0
 JITTER = 0.2
 STOP_GRACE_S = 20
@@ -54,38 +49,6 @@ FENCE_S = 3_600
 def say(text: str) -> None:
     """One line in the log."""
     print(text, file=sys.stderr, flush=True)
-
-
-class Cut(Exception):
-    """The portal was not reached, or would not do what was asked. `status` is its HTTP status, 0 without an answer."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def post(url: str, token: str, content: dict[str, Any]) -> dict[str, Any]:
-    """Post JSON to the portal; its answer.
-
-    Raises:
-        Cut: no answer in time, or not a good one.
-    """
-    request = urllib.request.Request(
-        url,
-        data=json.dumps(content).encode(),
-        headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=PORTAL_TIMEOUT_S) as answer:
-            read = json.loads(answer.read(ANSWER_MAX_BYTES))
-    except urllib.error.HTTPError as error:
-        said = error.read(300).decode(errors="replace")
-        raise Cut(f"{url}: {error.code} {said}", error.code) from None
-    except (OSError, ValueError) as error:  # refused, timed out, broken off, no JSON
-        raise Cut(f"{url}: {getattr(error, 'reason', error)}") from None
-    if not isinstance(read, dict):
-        raise Cut(f"{url}: the answer is not an object")
-    return read
 
 
 class Agent:
@@ -101,8 +64,7 @@ class Agent:
         self.state = Path(config.state).absolute()
         self.work = Path(config.work).absolute() if config.work else self.state / "work"
         self.url = config.portal.rstrip("/") + "/api/v1/agent/"
-        self.is_root = os.geteuid() == 0
-        self.parent = os.getppid()
+        self.surroundings = Surroundings(config, self.state, self.work)
         self.ranks: dict[tuple[int, int], Rank] = {}
         self.fence_s = FENCE_S
         self.failures = 0
@@ -110,10 +72,9 @@ class Agent:
         try:
             self._make_folders()
             self.token = self._own_token()
-            self.listener = self._listen()
+            self.wake_port = None if config.wake_port < 0 else WakePort(config.wake_port)
         except OSError as error:
             raise Refusal(f"{error.filename or 'wake_port'}: {error.strerror}") from None
-        self.wake_secret = secrets.token_urlsafe(24)
         self.signals, wake = os.pipe()
         for descriptor in (self.signals, wake):
             os.set_blocking(descriptor, False)
@@ -140,16 +101,6 @@ class Agent:
                 file.write(secrets.token_urlsafe(36))
             draft.replace(path)
         return path.read_text(encoding="utf-8").strip()
-
-    def _listen(self) -> socket.socket | None:
-        """The wake-up port, on the loopback address alone."""
-        if self.config.wake_port < 0:
-            return None
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self.config.wake_port))
-        listener.listen(16)
-        return listener
 
     def _on_stop(self, _number: int, _frame: object) -> None:
         self.stopping = True
@@ -209,7 +160,7 @@ class Agent:
         """Until the delay is over, somebody calls, or a minder has ended."""
         until_s = boottime_s() + delay_s
         minded = {rank.minded: rank for rank in self.ranks.values() if rank.minded is not None}
-        listening = -1 if self.listener is None else self.listener.fileno()
+        listening = -1 if self.wake_port is None else self.wake_port.fileno()
         poll = select.poll()
         for descriptor in (self.signals, listening, *minded):
             if descriptor >= 0:
@@ -222,24 +173,8 @@ class Agent:
                 if descriptor == self.signals:
                     os.read(self.signals, 100)
                     reap()
-                elif self.was_called():
+                elif self.wake_port is not None and self.wake_port.was_called():
                     return
-
-    def was_called(self) -> bool:
-        """Take one call of the wake-up port; whether it showed the secret."""
-        assert self.listener is not None
-        caller, _address = self.listener.accept()
-        with caller:
-            caller.settimeout(0.3)
-            try:
-                line = caller.recv(1024).split(b"\r\n")[0].split()
-                good = len(line) == 3 and compare_digest(line[1], f"/wake/{self.wake_secret}".encode())
-                caller.sendall(b"HTTP/1.0 204 No Content\r\n\r\n" if good else b"HTTP/1.0 404 Not Found\r\n\r\n")
-            except TimeoutError:
-                return False
-            except OSError:  # the caller did not wait for our answer
-                return good
-        return good
 
     def stop_all(self) -> None:
         """The node goes down: every rank gets its grace, short as it may have to be, and the portal is told."""
@@ -291,8 +226,8 @@ class Agent:
             cluster=self.config.cluster,
             node=self.config.node,
             facts=[fact for _rank, fact in news],
-            wake_port=self.listener.getsockname()[1] if self.listener else None,
-            wake_secret=self.wake_secret,
+            wake_port=None if self.wake_port is None else self.wake_port.number,
+            wake_secret="" if self.wake_port is None else self.wake_port.secret,
         )
         sent_s = boottime_s()
         answer = post(self.url + "sync", self.token, heartbeat.write())
@@ -391,7 +326,7 @@ class Agent:
             over = {"message": "told to stop before it began", "cause": Cause.ASKED}
         else:
             try:
-                spec |= self.specify(want)
+                spec |= self.surroundings.specify(want)
             except (OSError, Refusal) as error:
                 over = {"message": str(error)[:300], "state": RankState.FAILED}
         rank = Rank.make(folder, spec)
@@ -401,82 +336,6 @@ class Agent:
             rank.end(**over)
         else:
             rank.start()
-
-    def specify(self, want: DesiredRank) -> dict[str, Any]:
-        """What the minder needs to know.
-
-        Raises:
-            Refusal: it names no command or no proper directory, there is no user to run it as, or its directory is
-                another's.
-        """
-        if not want.command or not CODE.fullmatch(want.workload):
-            raise Refusal("no command" if not want.command else f"{want.workload!r} is no name for a directory")
-        uid = self.uid_for(want.owner) if self.is_root else None
-        directory = self.directory_for(want.workload, uid)
-        return {
-            "uid": uid,
-            "command": want.command,
-            "environment": self.environment_for(want, directory),
-            "memory_bytes": want.memory_mib * 1024 * 1024,
-            "processes": self.config.processes_max if self.is_root else 0,
-            "output_max_bytes": self.config.output_max_kib * 1024,
-            "contact": str(self.state / "contact.json"),
-            "tied_to": self.parent if self.config.tie else None,
-        }
-
-    def uid_for(self, owner: int) -> int:
-        """The Unix user of a person's workloads: neither root's, ours, nor that of any account of this machine."""
-        first, last = self.config.uid_bounds
-        uid = first + owner
-        if uid > last:
-            raise Refusal(f"no user left for owner {owner} in {self.config.uids}")
-        try:
-            account = pwd.getpwuid(uid)
-        except KeyError:
-            return uid
-        raise Refusal(f"user {uid} for owner {owner} is the account {account.pw_name}; choose other uids")
-
-    def directory_for(self, workload: str, uid: int | None) -> Path:
-        """The workload's own directory, closed to others; what it saved in an earlier run is there."""
-        directory = self.work / workload
-        directory.mkdir(mode=0o700, exist_ok=True)
-        found = directory.lstat()
-        if uid is not None and found.st_uid == os.geteuid():
-            os.chown(directory, uid, uid, follow_symlinks=False)
-        elif uid is not None and found.st_uid != uid:
-            raise Refusal(f"the working directory of {workload} belongs to another user")
-        return directory
-
-    def environment_for(self, want: DesiredRank, directory: Path) -> dict[str, str]:
-        """A clean environment: the owner's variables, and over them what tells a rank its part in the gang."""
-        programs = [str(self.state / "programs")] if self.config.programs else []
-        path = want.environment.get("PATH", SYSTEM_PATH)
-        devices = ",".join(str(index) for index in want.devices)
-        own = {
-            "HOME": str(directory),
-            "TMPDIR": str(directory),
-            "LANG": "C.UTF-8",
-        }
-        gang = {
-            "CUDA_VISIBLE_DEVICES": devices if want.unit == "gpu" else "",
-            "RANK": str(want.rank),
-            "LOCAL_RANK": "0",
-            "WORLD_SIZE": str(len(want.nodes)),
-            "NODE_RANK": str(want.rank),
-            "NNODES": str(len(want.nodes)),
-            "MASTER_ADDR": want.master,
-            "MASTER_PORT": str(20_000 + want.run % 10_000),
-            "ALLOTMENT_WORKLOAD": want.workload,
-            "ALLOTMENT_RUN": str(want.run),
-            "ALLOTMENT_NODE": self.config.node,
-            "ALLOTMENT_DIRECTORY": str(directory),
-            "ALLOTMENT_NODES": ",".join(want.nodes),
-            "ALLOTMENT_DEVICES": devices,
-            "ALLOTMENT_CHECKPOINT": str(directory / want.checkpoint) if want.checkpoint else "",
-            "ALLOTMENT_GRACE_S": str(want.grace_s),
-            "ALLOTMENT_PROGRESS_S": str(want.progress_s),
-        }
-        return own | want.environment | gang | {"PATH": ":".join([*programs, path])}
 
 
 def reap() -> None:
