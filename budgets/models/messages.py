@@ -87,6 +87,7 @@ class Message(Parcel):
         ordering = ["-id"]
         indexes = [
             models.Index(fields=["person", "-id"], name="messages_of_a_person"),
+            models.Index(fields=["person"], name="messages_unread", condition=Q(read_at=None)),
             models.Index(fields=["id"], name="messages_to_send", condition=Q(sent_at=None) & ~Q(mode="off")),
         ]
 

@@ -103,8 +103,8 @@ class Share(models.Model):
     [valid_from, valid_until).
 
     Siblings' shares sum to at most 10,000 on every date: a deferred constraint trigger checks it, behind a
-    lock on the parent's row (migrations 0002 and 0003). `parent` is the parent that it is a share of, filled in by
-    the database where it isn't given: so a node that is moved takes no past along.
+    lock on the parent's row (migrations 0002, 0003 and 0008). `parent` is the parent that it is a share of, filled in
+    by the database where it isn't given: so a node that is moved takes no past along.
     """
 
     node = models.ForeignKey(BudgetNode, models.PROTECT, related_name="shares")

@@ -150,12 +150,17 @@ def _laid_over(spells: list[Spell], laid: Iterable[Spell]) -> list[Spell]:
 
 def _check_own(by: Person, changed: Iterable[BudgetNode], before: Timelines, after: Timelines) -> None:
     """Nobody raises what they have a part in, on any day."""
-    for child in changed:
-        old, new = before.get(child.pk, []), after[child.pk]
-        days = {spell.start for spell in (*old, *new)} | {spell.end for spell in (*old, *new) if spell.end}
-        if any(_on(new, day) > _on(old, day) for day in days) and authority.has_part_in(by, child):
+    raised = [child for child in changed if _is_raised(before.get(child.pk, []), after[child.pk])]
+    parts = authority.parts_of(by) if raised else frozenset()
+    for child in raised:
+        if child.pk in parts:
             message = f"you have a part in {child.code}: to raise it is for another manager, or the level above"
             raise NotAllowed("share.change", message)
+
+
+def _is_raised(old: Iterable[Spell], new: Iterable[Spell]) -> bool:
+    days = {spell.start for spell in (*old, *new)} | {spell.end for spell in (*old, *new) if spell.end}
+    return any(_on(new, day) > _on(old, day) for day in days)
 
 
 def _on(spells: Iterable[Spell], day: date) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import date, timedelta
+from itertools import pairwise
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -61,6 +62,30 @@ def test_the_database_refuses_a_sum_over_the_whole_by_itself(lab: Lab) -> None:
     with pytest.raises(IntegrityError, match="sum to 10001"), transaction.atomic():
         connection.cursor().execute("SET CONSTRAINTS ALL IMMEDIATE")
     Share.objects.filter(node=lab.a2).delete()
+
+
+def test_the_database_checks_again_what_changes_after_a_check(lab: Lab) -> None:
+    """A parent and cluster are noted to be checked once a transaction; nothing of that is left behind."""
+
+    def check() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+            cursor.execute("SET CONSTRAINTS ALL DEFERRED")
+            cursor.execute("SELECT count(*) FROM budgets_sharestocheck")
+            assert cursor.fetchone() == (0,)
+
+    days = [JUNE + timedelta(days=number) for number in range(400)]
+    Share.objects.bulk_create(
+        Share(node=lab.a2, parent=lab.a, cluster=lab.north, basis_points=5000, valid_from=day, valid_until=after)
+        for day, after in pairwise(days)
+    )
+    check()
+    Share.objects.filter(node=lab.a2, valid_from=days[200]).update(basis_points=5001)
+    Share.objects.filter(node=lab.a2, valid_from=days[201]).update(basis_points=0)
+    with pytest.raises(IntegrityError, match=f"sum to 10001 basis points from {days[200]}"), transaction.atomic():
+        check()
+    Share.objects.filter(node=lab.a2, valid_from=days[200]).update(basis_points=5000)
+    check()
 
 
 def test_the_database_refuses_a_share_of_nothing(lab: Lab) -> None:
