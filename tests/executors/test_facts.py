@@ -13,7 +13,7 @@ import pytest
 from scheduler.executors.base import Cause, RankFact, RankState
 from scheduler.loop import look_at
 from scheduler.models import Event, Node, Run, Workload
-from scheduler.services import facts, nodes, silence, workloads
+from scheduler.services import facts, nodes, runs, silence, workloads
 from tests.scheduler.conftest import World, at, check_books, second_of
 
 EXITED, FAILED, RUNNING = RankState.EXITED, RankState.FAILED, RankState.RUNNING
@@ -323,3 +323,79 @@ def test_facts_about_others_ranks_are_handed_back(start: Callable[..., Run]) -> 
     assert tell("n2", fact, 1) == [fact]
     run.refresh_from_db()
     assert run.running_at == at(1) == run.started_at + timedelta(seconds=1)
+
+
+# --- many at once -----------------------------------------------------------------------------------------------------
+
+GANGS = [
+    ((6,), [(4, 20, 0), (6, 25, 0), (9, 22, 0)]),
+    ((6,), [(4, 20, 3), (6, 25, -15), (9, 23, -9)]),
+    ((2, 2, 2), [(3, 30, 0), (5, 12, 1), (8, 31, 0)]),
+    ((4, 2), [(2, 33, 0), (3, None, None), (None, None, None)]),
+]
+"""Sizes of the runs that share the three nodes; of each node's rank when it began, when it was gone, its exit code."""
+
+
+def said_of(runs: list[Run], gang: list[tuple[Any, Any, Any]], base: int, now: int) -> list[facts.Said]:
+    """Everything that the nodes would say by then, in order of time."""
+    found = []
+    ranks = [rank for run in runs for rank in run.ranks.order_by("index")]
+    by_node = {rank.node.name: rank for rank in ranks}
+    for (name, rank), (began_s, gone_s, code) in zip(sorted(by_node.items()), gang, strict=True):
+        node_id = Node.objects.get(name=name).pk
+        if began_s is not None:
+            fact = began(rank.run, rank.index, age_s=now - began_s)
+            found.append((began_s, facts.Said(node_id, fact, at(base + now))))
+        if gone_s is not None:
+            fact = exited(rank.run, rank.index, age_s=now - gone_s, code=code, ran_s=gone_s - began_s)
+            found.append((gone_s, facts.Said(node_id, fact, at(base + now))))
+    return [said for _second, said in sorted(found, key=lambda each: each[0])]
+
+
+@pytest.mark.parametrize(("sizes", "gang"), GANGS)
+def test_whatever_comes_together_comes_to_the_same(
+    world: World, sizes: tuple[int, ...], gang: list[tuple[Any, Any, Any]]
+) -> None:
+    outcomes = []
+    for seed in range(5):
+        chance, base = random.Random(seed), 1_000 * seed
+        submitted = [world.submit("A", size, now=base) for size in sizes]
+        look_at(world.cluster.pk, now=at(base), is_due=True)
+        gangs = [workload.runs.get() for workload in submitted]
+        said = said_of(gangs, gang, base, now=40)
+        if seed:  # the first is told one after the other, as it happened; the others in pieces, mixed, and twice
+            said = chance.sample(said * 2, 2 * len(said))
+        while said:
+            size = chance.randint(1, len(said)) if seed else 1
+            facts.report_all(cluster_id=world.cluster.pk, said=said[:size])
+            said = said[size:]
+        outcomes.append([outcome(run) for run in gangs])
+        for run in gangs:  # make room for the next round
+            run.refresh_from_db()
+            if run.state != "ended":
+                runs.end(run=run, at=at(base + 500), code=runs.FAILED)
+    assert all(each == outcomes[0] for each in outcomes[1:]), outcomes
+
+
+@pytest.mark.parametrize("is_exit", [False, True])
+def test_a_report_takes_as_many_statements_for_many_ranks_as_for_one(
+    world: World, django_assert_max_num_queries: Callable[..., Any], is_exit: bool
+) -> None:
+    counts = []
+    for amount in (1, 6):
+        base = 1_000 * amount
+        submitted = [world.submit("A", 1, now=base) for _ in range(amount)]
+        look_at(world.cluster.pk, now=at(base), is_due=True)
+        ranks = [rank for workload in submitted for rank in workload.runs.get().ranks.all()]
+        said = [facts.Said(rank.node_id, began(rank.run, rank.index), at(base + 1)) for rank in ranks]
+        if is_exit:
+            facts.report_all(cluster_id=world.cluster.pk, said=said)
+            said = [facts.Said(rank.node_id, exited(rank.run, rank.index), at(base + 9)) for rank in ranks]
+        with django_assert_max_num_queries(20) as counted:
+            facts.report_all(cluster_id=world.cluster.pk, said=said)
+        counts.append(len(counted))
+        for rank in ranks:
+            rank.run.refresh_from_db()
+            assert rank.run.state == ("ended" if is_exit else "running")
+            runs.end(run=rank.run, at=at(base + 10), code=runs.FINISHED)
+    assert counts[0] == counts[1]

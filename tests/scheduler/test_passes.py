@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from scheduler.loop import run_pass
-from scheduler.models import Claim, Decision, Event, Holding, Pass, Rank, Run
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduler import snapshots
+from scheduler.engine import decide
+from scheduler.loop import live_on, run_pass
+from scheduler.models import Claim, Decision, Event, Holding, Pass, Rank, Run, Workload
+from scheduler.services import passes, workloads
 from tests.scheduler.conftest import World, at
 
 
@@ -71,3 +77,49 @@ def test_a_victim_leaves_within_the_grace_and_its_devices_wait_for_the_claim(
     assert (newcomer.state, claim.outcome) == ("starting", "started")
     assert victim.state == "preempted", "it is not resumable"
     assert victim.preemptions == 1
+
+
+def test_a_pass_takes_as_many_statements_for_many_starts_and_victims_as_for_one(
+    make_world: Callable[..., World],
+) -> None:
+    counts = []
+    world = make_world(nodes={"h1": 8}, pass_every_s=1)
+    for amount in (1, 4):
+        base = 1_000 * amount
+        victims = [
+            world.submit("A", gpus=8 // amount, min_runtime_s=0, now=base, sim={"startup_s": 0, "exit_delay_s": 0})
+            for _ in range(amount)
+        ]
+        loaded = snapshots.load(world.cluster, at(base))
+        with CaptureQueriesContext(connection) as starts:
+            passes.apply(loaded, decide(loaded.snapshot, loaded.policy))
+        live_on(world.cluster, at(base + 1))
+        assert set(Run.objects.exclude(state="ended").values_list("state", flat=True)) == {"running"}
+        newcomers = [world.submit("B", gpus=8 // amount, now=base + 2) for _ in range(amount)]
+        loaded = snapshots.load(world.cluster, at(base + 2))
+        with CaptureQueriesContext(connection) as claims:
+            passes.apply(loaded, decide(loaded.snapshot, loaded.policy))
+        assert Run.objects.filter(workload__in=victims, state="leaving").count() == amount
+        assert Claim.objects.filter(workload__in=newcomers, ended_at=None).count() == amount
+        counts.append((len(starts), len(claims)))
+        for workload in newcomers:
+            workloads.cancel(workload=workload, by=None, now=at(base + 3))
+        live_on(world.cluster, at(base + 3))
+        assert not Run.objects.exclude(state="ended").exists()
+    assert counts[0] == counts[1]
+
+
+def test_another_place_rewrites_no_reason(make_world: Callable[..., World]) -> None:
+    world = make_world()
+    world.submit("A", gpus=8, sim={"startup_s": 0, "duration_s": 9_000})
+    first, second = (world.submit("B", gpus=8, now=second) for second in (1, 2))
+    for now in (5, 8):
+        run_pass(world.cluster.pk, now=at(now))
+    second.refresh_from_db()
+    assert second.place == 2
+    text = second.reason_text
+    Workload.objects.filter(pk=second.pk).update(reason_numbers={"as they were": 1})
+    workloads.cancel(workload=first, by=None, now=at(6))
+    run_pass(world.cluster.pk, now=at(10))
+    second.refresh_from_db()
+    assert (second.place, second.reason_text, second.reason_numbers) == (1, text, {"as they were": 1})
