@@ -22,7 +22,7 @@ from budgets.models import (
     State,
     Voice,
 )  # fmt: skip
-from budgets.services import checks, ledger, reallocations, requests, reviews
+from budgets.services import checks, ledger, reallocations, requests, review_totals, reviews
 
 REASON_LENGTH = checks.REASON_LENGTH
 
@@ -83,8 +83,8 @@ def close_and_apply(
 
 def _check(review: Review, items: Sequence[ReviewItem], by: Person) -> None:
     """Refuse what can't be closed, naming the line or the cluster."""
-    day = reviews.day_of(review)
-    held = reviews.shares_on(review, day)
+    day = review_totals.day_of(review)
+    held = review_totals.shares_on(review, day)
     for item in items:
         if item.pencil is None:
             continue
@@ -101,7 +101,7 @@ def _check(review: Review, items: Sequence[ReviewItem], by: Person) -> None:
                 f"{item.node.code} has {has / 100:.2f} % of {review.node.code} on {item.cluster} on {day}, and had "
                 f"{item.now / 100:.2f} % when it was marked: mark it again"
             )
-    for standing in reviews.standing(review, day):
+    for standing in review_totals.standing(review, day):
         if standing.over and any(place.change for place in standing.places):
             raise InputError(
                 "",

@@ -59,6 +59,11 @@ class Line:
     proposed: int
 
     @property
+    def delivered(self) -> int:
+        """All that was delivered, borrowed included."""
+        return self.totals["within"] + self.totals["borrowed"]
+
+    @property
     def is_on_agenda(self) -> bool:
         """A request or a rule puts it there."""
         return self.request is not None or bool(self.rule)

@@ -28,7 +28,7 @@ from budgets.models import (
     Voice,
 )
 from budgets.queries import in_force, today
-from budgets.services import follow_ups, reallocations, requests, review_closing, reviews, roles
+from budgets.services import follow_ups, reallocations, requests, review_closing, review_totals, reviews, roles
 from budgets.services.review_snapshots import BOOKS, LineFigures, id_of
 from tests.budgets.laboratory import Lab
 
@@ -204,7 +204,7 @@ def test_close_and_apply_in_one_transaction(lab: Lab, meeting: Review) -> None:
         item=item(meeting, "A1"), pencil=5300, reason="for the spring", not_funded="2.00 % of the 5.00 %",
         look_again_on=again, by=lab.pi,
     )  # fmt: skip
-    assert [(each.total, each.over, each.unassigned) for each in reviews.standing(meeting)] == [(8300, 0, 1700)]
+    assert [(each.total, each.over, each.unassigned) for each in review_totals.standing(meeting)] == [(8300, 0, 1700)]
     done = close(meeting, lab.pi)
     decided = Reallocation.objects.get()
     assert [each.pk for each in done.reallocations] == [decided.pk]

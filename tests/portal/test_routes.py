@@ -9,12 +9,14 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 
 from budgets.queries import today
-from budgets.services import comments, delegations, reallocations, requests
+from budgets.services import comments, delegations, reallocations, requests, reviews
 from scheduler.models import Simulation
 from scheduler.services import simulations
 from scheduler.services.simulations import History, Variant
+from scheduler.queries import review_figures
 from tests.portal.conftest import Laboratory
 
 SIGN_IN, OK = "sign in", 200
@@ -78,6 +80,33 @@ ROUTES = [
         (SIGN_IN, 404, 404, 400, 404),
         "post",
     ),
+    # Review 1 is Mia's of A, and open: for A's own people, those above, and operators.
+    same("reviews/", "/reviews/"),
+    Route("reviews/new/", "/reviews/new/", (SIGN_IN, 403, 403, OK, 403)),
+    Route("reviews/new/", "/reviews/new/", (SIGN_IN, 403, 403, 400, 403), "post"),
+    Route("reviews/<int:number>/", "/reviews/{review}/", (SIGN_IN, 404, 404, OK, OK)),
+    Route("reviews/<int:number>/<slug:verb>/", "/reviews/{review}/close/", (SIGN_IN, 404, 404, 400, 400), "post"),
+    Route("reviews/<int:number>/<slug:verb>/", "/reviews/{review}/delete/", (SIGN_IN, 404, 404, 404, 404), "post"),
+    Route("reviews/<int:number>/meeting/", "/reviews/{review}/meeting/", (SIGN_IN, 404, 404, OK, OK)),
+    Route("reviews/<int:number>/meeting/", "/reviews/{review}/meeting/", (SIGN_IN, 404, 404, OK, OK), htmx=True),
+    Route("reviews/<int:number>/step/", "/reviews/{review}/step/", (SIGN_IN, 404, 404, 302, 302), "post"),
+    Route(
+        "reviews/<int:number>/items/<int:position>/", "/reviews/{review}/items/1/", (SIGN_IN, 404, 404, OK, OK)
+    ),
+    Route(
+        "reviews/<int:number>/items/<int:position>/<slug:verb>/",
+        "/reviews/{review}/items/1/mark/",
+        (SIGN_IN, 404, 404, 400, 400),
+        "post",
+    ),
+    Route("reviews/<int:number>/pack/", "/reviews/{review}/pack/", (SIGN_IN, 404, 404, OK, OK)),
+    Route("reviews/<int:number>/pack.pdf", "/reviews/{review}/pack.pdf", (SIGN_IN, 404, 404, OK, OK)),
+    Route("reviews/<int:number>/pack.csv", "/reviews/{review}/pack.csv", (SIGN_IN, 404, 404, OK, OK)),
+    Route("reviews/<int:number>/hours.csv", "/reviews/{review}/hours.csv", (SIGN_IN, 404, 404, OK, OK)),
+    same("decisions/", "/decisions/"),
+    same("decisions/<int:number>/", "/decisions/{decided}/"),
+    Route("decisions/<int:number>/", "/decisions/{decided}/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    Route("decisions/<int:number>/", "/decisions/{proposed}/", (SIGN_IN, 404, 404, 404, 404)),
     same("people/", "/people/"),
     same("people/<int:number>/", "/people/{ada}/"),
     Route("people/<int:number>/<slug:verb>/", "/people/{ada}/disable/", (SIGN_IN, 403, 403, 403, 403), "post"),
@@ -182,7 +211,18 @@ def governance(lab: Laboratory) -> dict[str, int]:
         giver=lab.mia, delegate=lab.max, node=lab.node["A"], limit_basis_points=100, valid_from=today(),
         valid_until=today() + timedelta(days=2),
     )  # fmt: skip
+    review = reviews.plan(
+        node=lab.node["A"], title="Winter", period_from=today() - timedelta(days=1), period_until=today(),
+        meets_at=timezone.now(), applies_from=today(), by=lab.mia,
+    )  # fmt: skip
+    reviews.open_review(review=review, by=lab.mia, figures_of=review_figures.of_lines)
+    decided = reallocations.apply_directly(
+        parent=lab.node["LAB"], cluster=lab.cluster, shares={lab.node["B"]: 3_400}, starts_on=today(), by=lab.max,
+        reason="r",
+    )  # fmt: skip
     return {
+        "review": review.pk,
+        "decided": decided.pk,
         "asked": asked.pk,
         "file": file.pk,
         "drafted": drafted.pk,
