@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from budgets import authority, queries
-from budgets.models import BudgetNode, Cluster, Person, Role, RoleGrant
+from budgets.models import BudgetNode, Cluster, Message, Person, Role, RoleGrant
 from portal import formats
 from portal.sheet import Number
 from scheduler.models import Workload
@@ -359,13 +359,14 @@ def roles_in_words(person: Person) -> list[str]:
 
 @register.inclusion_tag("shell/_navigation.html", takes_context=True)
 def shell_navigation(context: dict[str, Any]) -> dict[str, Any]:
-    """The navigation, with how many wait and who is signed in. Two queries."""
+    """The navigation, with how many wait, what is new, and who is signed in. Three queries."""
     request = context["request"]
     theme = request.COOKIES.get("theme")
     return {
         "here": context.get("here", ""),
         "person": request.user,
         "roles": roles_in_words(request.user),
+        "fresh": Message.objects.filter(person=request.user.pk, read_at=None).count(),
         "waiting": Workload.objects.filter(state=Workload.State.QUEUED).count(),
         "theme": theme if theme in ("light", "dark") else "",
         "path": request.get_full_path(),
