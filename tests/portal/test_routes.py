@@ -14,9 +14,9 @@ from django.utils import timezone
 from budgets.queries import today
 from budgets.services import comments, delegations, reallocations, requests, reviews
 from scheduler.models import Simulation
+from scheduler.queries import review_figures
 from scheduler.services import simulations
 from scheduler.services.simulations import History, Variant
-from scheduler.queries import review_figures
 from tests.portal.conftest import Laboratory
 
 SIGN_IN, OK = "sign in", 200
@@ -90,9 +90,7 @@ ROUTES = [
     Route("reviews/<int:number>/meeting/", "/reviews/{review}/meeting/", (SIGN_IN, 404, 404, OK, OK)),
     Route("reviews/<int:number>/meeting/", "/reviews/{review}/meeting/", (SIGN_IN, 404, 404, OK, OK), htmx=True),
     Route("reviews/<int:number>/step/", "/reviews/{review}/step/", (SIGN_IN, 404, 404, 302, 302), "post"),
-    Route(
-        "reviews/<int:number>/items/<int:position>/", "/reviews/{review}/items/1/", (SIGN_IN, 404, 404, OK, OK)
-    ),
+    Route("reviews/<int:number>/items/<int:position>/", "/reviews/{review}/items/1/", (SIGN_IN, 404, 404, OK, OK)),
     Route(
         "reviews/<int:number>/items/<int:position>/<slug:verb>/",
         "/reviews/{review}/items/1/mark/",
