@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
+from django.db.models import DurationField, ExpressionWrapper, F, Func, Value
 from django.utils import timezone
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
 from budgets.models import Person
 from scheduler.engine import Code, Policy
-from scheduler.models import Claim, Decision, Reservation, Run, Workload
+from scheduler.models import Claim, Decision, Reservation, Run, SecondField, Workload
 from scheduler.services import agents, events, policies
 from scheduler.services.events import Entry, Kind
 
@@ -344,17 +345,25 @@ def end_plans(workload: Workload, at: datetime, outcome: str) -> None:
         events.record_all(cluster_id=workload.cluster_id, entries=entries, at=at)
 
 
+class _Seconds(Func):
+    """So many seconds, as a span of time."""
+
+    template = "make_interval(secs => %(expressions)s)"
+    output_field = DurationField()
+
+
 def over_time_limit(cluster_id: int, now: datetime) -> list[Run]:
     """Runs whose workload has run for its whole time limit, over all its runs, and that were not told to stop."""
+    left = _Seconds(F("workload__time_limit_s") - F("workload__progress_s"))
+    over = ExpressionWrapper(Value(now, SecondField()) - left, SecondField())
     rows = Run.objects.filter(
-        cluster_id=cluster_id, state=Run.State.RUNNING, stop_asked_at=None, workload__time_limit_s__isnull=False
+        cluster_id=cluster_id,
+        state=Run.State.RUNNING,
+        stop_asked_at=None,
+        workload__time_limit_s__isnull=False,
+        running_at__lte=over,
     )
-    return [
-        run
-        for run in rows.select_related("workload").order_by("pk")
-        if run.running_at is not None
-        and run.running_at + timedelta(seconds=(run.workload.time_limit_s or 0) - run.workload.progress_s) <= now
-    ]
+    return list(rows.order_by("pk"))
 
 
 def _log(cluster_id: int, entries: Sequence[Entry], by: Person | None = None) -> None:
