@@ -6,12 +6,13 @@ as few as possible. Maintenance windows and promises to others bound further wha
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .snapshot import Snapshot
-from .values import Claim, Reservation, Workload
+from .values import Claim, Packing, Reservation, Workload
 
 
 class Candidate(NamedTuple):
@@ -94,14 +95,23 @@ def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] |
         return {node.name: size_milli} if node is not None and _fits_free(snapshot, node, workload) else None
     if is_whole_nodes(snapshot, size_milli):
         return _place_on_empty_nodes(snapshot, workload)
-    by_free = snapshot.nodes.by_free
     if size_milli < DEVICE_MILLI and (beside := _beside_others(snapshot, workload)) is not None:
         return {beside.name: size_milli}
-    for free_milli in sorted(free for free in by_free if free >= size_milli):
-        for name in by_free[free_milli]:
-            if _fits_free(snapshot, snapshot.nodes.by_name[name], workload):
-                return {name: size_milli}
+    for name in _with_room(snapshot, size_milli):
+        if _fits_free(snapshot, snapshot.nodes.by_name[name], workload):
+            return {name: size_milli}
     return None
+
+
+def _with_room(snapshot: Snapshot, size_milli: int) -> Iterator[str]:
+    """Nodes that have so much free, in the order in which they are tried."""
+    by_free = snapshot.nodes.by_free
+    enough = [free for free in by_free if free >= size_milli]
+    if snapshot.packing is Packing.FIRST_FIT:
+        yield from merge(*(by_free[free] for free in enough))
+        return
+    for free_milli in sorted(enough, reverse=snapshot.packing is Packing.WORST_FIT):
+        yield from by_free[free_milli]
 
 
 def _beside_others(snapshot: Snapshot, workload: Workload) -> NodeState | None:

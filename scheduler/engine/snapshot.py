@@ -14,7 +14,7 @@ from .cluster import DEVICE_MILLI, HeldRun, Nodes, NodeState
 from .policy import Policy
 from .queues import LeafQueue
 from .tree import BudgetTree, TreeNode
-from .values import BudgetNode, Claim, Health, LeafUse, Node, Reservation, Run, Workload
+from .values import BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
 
 DEFAULT_LOOKBACK_S = Policy().lookback_s
 
@@ -29,6 +29,7 @@ class Snapshot:
         queues: what waits, by leaf.
         names: how to call a budget node in sentences, where that is not its id.
         unit: what the cluster is made of, as people call one of it.
+        packing: on which node what is free is taken; set before the first pass.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Snapshot:
         self.nodes = Nodes(list(nodes), now_s)
         self.names = names or {}
         self.unit = unit
+        self.packing = Packing.BEST_FIT
         self.runs: dict[str, HeldRun] = {}
         self.queued: dict[str, Workload] = {}
         self.held: dict[str, Workload] = {}

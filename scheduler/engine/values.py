@@ -23,6 +23,14 @@ class Health(StrEnum):
     DOWN = "down"  # known dead
 
 
+class Packing(StrEnum):
+    """Which of the nodes with room takes a workload of up to one node. Section 6 says best fit; studies compare."""
+
+    BEST_FIT = "best_fit"  # the one with least free, so that whole nodes stay whole
+    FIRST_FIT = "first_fit"  # the first by name
+    WORST_FIT = "worst_fit"  # the one with most free: work is spread
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetNode:
     """One node of the budget tree as it stands at the snapshot's instant.
