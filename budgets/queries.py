@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -69,10 +70,8 @@ def tree_on(cluster: Cluster, day: date, *, also: Collection[int] = ()) -> list[
     nodes = {node.pk: node for node in BudgetNode.objects.all()}
     parents = _as_they_were(nodes, day)
     kept = _kept(nodes, parents, day, also)
-    given: dict[int, int] = {}
-    for share in Share.objects.filter(in_force(day), cluster=cluster):
-        if share.parent_id == parents.get(share.node_id):
-            given[share.node_id] = share.basis_points
+    shares = Share.objects.filter(in_force(day), cluster=cluster).values_list(*Given._fields)
+    given = {share.node_id: share.basis_points for share in map(Given._make, shares) if _is_of(share, parents)}
     children: dict[int | None, list[BudgetNode]] = {}
     for pk in kept:
         children.setdefault(parents[pk], []).append(nodes[pk])
@@ -141,12 +140,28 @@ def submittable_leaves(person: Person) -> QuerySet[BudgetNode]:
     return open_leaves().filter(path__overlap=nodes).order_by("code")
 
 
+class Given(NamedTuple):
+    """A share as a plain row: a tree may have thousands."""
+
+    node_id: int
+    parent_id: int
+    basis_points: int
+    valid_from: date
+    valid_until: date | None
+
+
+def _is_of(share: Given, parents: dict[int, int | None]) -> bool:
+    """Whether it is a share of the parent under which the node hung."""
+    return share.parent_id == parents.get(share.node_id)
+
+
 def _steps(cluster: Cluster, start: date, end: date, only: int | None) -> dict[int, Steps]:
     root = BudgetNode.objects.values_list("pk", flat=True).get(parent=None)
-    shares: dict[int, list[Share]] = {}
+    shares: dict[int, list[Given]] = {}
     changes = {start}
     overlapping = Q(valid_until=None) | Q(valid_until__gt=start)
-    for share in Share.objects.filter(overlapping, cluster=cluster, valid_from__lt=end):
+    rows = Share.objects.filter(overlapping, cluster=cluster, valid_from__lt=end).order_by("node", "valid_from")
+    for share in map(Given._make, rows.values_list(*Given._fields)):
         shares.setdefault(share.node_id, []).append(share)
         changes |= {day for day in (share.valid_from, share.valid_until) if day and start < day < end}
     wanted = [only] if only is not None else [root, *shares]
@@ -160,7 +175,7 @@ def _steps(cluster: Cluster, start: date, end: date, only: int | None) -> dict[i
     return steps
 
 
-def _entitlement(pk: int, day: date, shares: dict[int, list[Share]], known: dict[int, Fraction]) -> Fraction:
+def _entitlement(pk: int, day: date, shares: dict[int, list[Given]], known: dict[int, Fraction]) -> Fraction:
     """The product of the shares on that day from the node up to the root; `known` keeps what is found."""
     if pk not in known:
         known[pk] = Fraction(0)
