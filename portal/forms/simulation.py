@@ -41,11 +41,13 @@ class SimulationForm(StrictForm):
         choices=[(HISTORY, "A stretch of history"), (UPLOAD, "A scenario file")], widget=forms.RadioSelect, label="Work"
     )
     cluster = forms.ChoiceField(required=False)
-    first_day = forms.DateField(required=False, label="First day", widget=forms.DateInput(attrs={"type": "date"}))
+    first_day = forms.DateField(
+        required=False, label="First day", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+    )
     last_day = forms.DateField(
         required=False,
         label="Last day",
-        widget=forms.DateInput(attrs={"type": "date"}),
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
         help_text="All of it; today up to the last whole hour.",
     )
     file = forms.FileField(

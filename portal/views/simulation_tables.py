@@ -58,6 +58,7 @@ class Line:
     entries: Sequence[Entry]
     below: str = ""
     node: BudgetNode | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def told(sides: Sides, cluster: Cluster | None) -> Told:
         sentence=_sentence(sides, unit),
         off=_off(sides),
         figures=_figures(sides),
-        waits=[_waits(line, sides.base) for line in sides.waits],
+        waits=[_waits(line, sides) for line in sides.waits],
         nodes=[_node(line, sides) for line in sides.nodes],
     )
 
@@ -96,7 +97,7 @@ def _sentence(sides: Sides, unit: str) -> str:
         return ""
     others = [index for index, part in enumerate(sides.parts) if part.number and index != sides.base and part.figures]
     if not others:
-        return f"{sides.parts[sides.base].name.capitalize()}: {_waits_said(sides, sides.base, None)}."
+        return f"{_upper(sides.parts[sides.base].name)}: {_waits_said(sides, sides.base, None)}."
     other = others[0]
     changes = sorted(
         (line for line in sides.nodes if line.is_leaf and _hours(line.changes_milli_s[other])),
@@ -104,7 +105,7 @@ def _sentence(sides: Sides, unit: str) -> str:
     )
     said = [_change_said(line, other) for line in changes[:NAMED_IN_SENTENCE]]
     who = f"{'; '.join(said)} ({formats.hours_word(unit)}). " if said else "Nobody gets more or less. "
-    return f"{sides.parts[other].name.capitalize()}: {who}{_waits_said(sides, other, sides.base).capitalize()}."
+    return f"{_upper(sides.parts[other].name)}: {who}{_upper(_waits_said(sides, other, sides.base))}."
 
 
 def _hours(milli_s: int | None) -> int:
@@ -124,9 +125,20 @@ def _waits_said(sides: Sides, index: int, base: int | None) -> str:
         if line.name in ("debug", "large") and waits is not None and waits["count"]:
             name = {"debug": "debug runs", "large": "large gangs"}[line.name]
             then = None if base is None else line.waits[base]
-            beside = "" if then is None or not then["count"] else f" instead of {formats.duration(then['median_s'])}"
-            said.append(f"{name} wait {formats.duration(waits['median_s'])}{beside}")
+            said.append(f"{name} wait {formats.duration(waits['median_s'])}{_beside(waits, then)}")
     return f"{' and '.join(said)}, in the median" if said else "no debug run and no large gang started"
+
+
+def _beside(waits: Mapping[str, Any], then: Mapping[str, Any] | None) -> str:
+    if then is None or not then["count"]:
+        return ""
+    was, now = formats.duration(then["median_s"]), formats.duration(waits["median_s"])
+    return " as before" if was == now else f" instead of {was}"
+
+
+def _upper(sentence: str) -> str:
+    """With a capital letter, the rest as it stands: names keep theirs."""
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _off(sides: Sides) -> str:
@@ -168,15 +180,15 @@ def _count(part: SimulationPart, name: str) -> Entry:
     return NOTHING if part.figures is None else Entry(formats.count(part.figures[name]))
 
 
-def _waits(line: WaitLine, base: int | None) -> Line:
-    then = None if base is None else line.waits[base]
+def _waits(line: WaitLine, sides: Sides) -> Line:
+    then = None if sides.base is None else line.waits[sides.base]
     entries = []
-    for waits in line.waits:
+    for part, waits in zip(sides.parts, line.waits, strict=True):
         if waits is None or not waits["count"]:
             entries.append(NOTHING)
             continue
         median, p90 = formats.duration(waits["median_s"]), formats.duration(waits["p90_s"])
-        entries.append(Entry(median, f"9 in 10 within {p90}", _tone(waits, then)))
+        entries.append(Entry(median, f"9 in 10 within {p90}", _tone(waits, then) if part.number else ""))
     counts = {waits["count"] for waits in line.waits if waits is not None}
     started = f"{formats.count(min(counts))}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}"
     return Line(CLASS_WORDS[line.name], entries, f"{started} started")
@@ -203,7 +215,7 @@ def _node(line: NodeLine, sides: Sides) -> Line:
         if index != sides.base and sides.parts[index].number:
             below = f"{_signed(_hours(line.changes_milli_s[index]))}; {below}"
         entries.append(Entry(formats.count(_hours(charged)), below))
-    return Line(line.code, entries, node=line.node)
+    return Line(line.code, entries, node=line.node, depth=line.depth)
 
 
 def _signed(number: int) -> str:

@@ -12,7 +12,8 @@ from budgets.authority import INSIDE_ROLES, may, nodes_with
 from budgets.models import BudgetNode, Person
 from scheduler.authority import is_operator
 from scheduler.models import Simulation, SimulationPart
-from scheduler.simulator.comparison import CLASSES, changes_by_node
+from scheduler.simulator.comparison import CLASSES
+from scheduler.simulator.scenario import ROOT
 from scheduler.simulator.sweeps import KNOBS, said, table
 
 HEAVY = ("scenario", "measured")
@@ -41,10 +42,11 @@ class WaitLine:
 class NodeLine:
     """One budget node: what was charged to it in each part (None: not finished), and each part's change from the base.
 
-    `deliveries` are what of its owed time it was given, 0 to 1. Those who have nobody below them are leaves.
+    `deliveries` are what of its owed time it was given, 0 to 1. `depth` is 0 below the root.
     """
 
     code: str
+    depth: int
     is_leaf: bool
     node: BudgetNode | None
     charged_milli_s: Sequence[int | None]
@@ -61,7 +63,7 @@ class Sides:
         base: the index of the part that the others are compared with: the first variant that changes nothing, else the
             first that has finished; None while there is none.
         waits: "all", then each class that has work.
-        nodes: those that lose most first; those below the root's children are indented by `depth`.
+        nodes: as they hang, of siblings first those that lose most.
         off: how far the replay of things as they were is off, None where that is not known.
     """
 
@@ -155,35 +157,34 @@ def _waits(parts: Sequence[SimulationPart]) -> list[WaitLine]:
 
 
 def _nodes(parts: Sequence[SimulationPart], base: int | None) -> list[NodeLine]:
-    """Budget nodes in the order of what they lose most in any variant; in that of the base where nothing changes."""
+    """Budget nodes as they hang, of siblings first those that lose most in any variant."""
     if base is None:
         return []
-    figures: dict[str, Any] = parts[base].figures or {}
-    told = figures["nodes"]
-    changes = [None if part.figures is None else _by_node(figures, part.figures) for part in parts]
-    rows = {row.code: row for row in BudgetNode.objects.filter(code__in=list(told))}
-    leaves = set(figures["leaves"])
-    lines = []
-    for code in told:
-        if code:
-            mine = [None if each is None else each[code] for each in changes]
-            lines.append(
-                NodeLine(
-                    code,
-                    code in leaves,
-                    rows.get(code),
-                    [None if row is None else row["after_milli_s"] for row in mine],
-                    [None if row is None else row["change_milli_s"] for row in mine],
-                    [None if part.figures is None else part.figures["nodes"][code]["delivery"] for part in parts],
-                )
-            )
-    variants = [index for index, part in enumerate(parts) if part.number]
-    lines.sort(key=lambda line: (min((line.changes_milli_s[index] or 0) for index in variants), line.code))
-    return lines[:MOST_NODES_SHOWN]
+    told: list[Mapping[str, Any] | None] = [None if part.figures is None else part.figures["nodes"] for part in parts]
+    then = told[base] or {}
+    children: dict[str, list[str]] = {}
+    for code, figures in then.items():
+        if figures["parent"] is not None:
+            children.setdefault(figures["parent"], []).append(code)
 
+    def changes(code: str) -> list[int | None]:
+        before = then[code]["charged_milli_s"]
+        return [None if each is None else each[code]["charged_milli_s"] - before for each in told]
 
-def _by_node(base: dict[str, Any], other: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {row["node"]: row for row in changes_by_node(base, other)}
+    def most_lost(code: str) -> tuple[int, str]:
+        return min(change or 0 for part, change in zip(parts, changes(code), strict=True) if part.number), code
+
+    rows = {row.code: row for row in BudgetNode.objects.filter(code__in=list(then))}
+    lines: list[NodeLine] = []
+    stack = [(code, 0) for code in sorted(children.get(ROOT, []), key=most_lost, reverse=True)]
+    while stack and len(lines) < MOST_NODES_SHOWN:
+        code, depth = stack.pop()
+        below = children.get(code, [])
+        charged = [None if each is None else each[code]["charged_milli_s"] for each in told]
+        deliveries = [None if each is None else each[code]["delivery"] for each in told]
+        lines.append(NodeLine(code, depth, not below, rows.get(code), charged, changes(code), deliveries))
+        stack += [(child, depth + 1) for child in sorted(below, key=most_lost, reverse=True)]
+    return lines
 
 
 def sweep_lines(simulation: Simulation, parts: Sequence[SimulationPart]) -> list[SweepLine]:

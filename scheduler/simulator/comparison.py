@@ -8,7 +8,6 @@ from typing import Any
 
 from .records import JobRecord, Outcome
 from .report import DEBUG_CONTRACT_S, LARGE_PART, held_milli_s, metrics, owed_milli_s, percentile
-from .scenario import ROOT
 from .variants import UNASSIGNED
 
 CLASSES = ("debug", "standard", "large", "unallocated")
@@ -23,8 +22,8 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         preemptions, started, ended: counts of the scenario's time; `submitted` of all that were let in.
         end_s: the length of that time.
         waits: by class, {count, median_s, p90_s} of those that first started in it.
-        nodes: by budget node ("" is the root), {charged_milli_s, uncharged_milli_s, owed_milli_s, delivery}.
-        leaves: the names of those with nobody below them.
+        nodes: by budget node ("" is the root, whose parent is None), parents before their children,
+            {parent, charged_milli_s, uncharged_milli_s, owed_milli_s, delivery}.
     """
     told = metrics(outcome)
     charged, uncharged = held_milli_s(outcome)
@@ -38,27 +37,21 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         "ended": sum(record.end_s is not None and record.state != "refused" for record in records),
         "waits": _waits(outcome),
         "nodes": {
-            name: {
-                "charged_milli_s": charged[name],
-                "uncharged_milli_s": uncharged[name],
-                "owed_milli_s": int(owed[name]),
-                "delivery": float(min(Fraction(charged[name]), owed[name]) / owed[name]) if owed[name] else None,
+            node.id: {
+                "parent": node.parent,
+                "charged_milli_s": charged[node.id],
+                "uncharged_milli_s": uncharged[node.id],
+                "owed_milli_s": int(owed[node.id]),
+                "delivery": _delivery(charged[node.id], owed[node.id]),
             }
-            for name in charged
-            if not _is_nobody(name)
+            for node in outcome.scenario.tree
+            if not node.id.endswith(UNASSIGNED)
         },
-        "leaves": _leaves(outcome),
     }
 
 
-def _leaves(outcome: Outcome) -> list[str]:
-    somebody = [node for node in outcome.scenario.tree if not _is_nobody(node.id)]
-    return sorted({node.id for node in somebody} - {node.parent for node in somebody})
-
-
-def _is_nobody(name: str) -> bool:
-    """Whether it stands for what was not given to anybody."""
-    return name.endswith(UNASSIGNED)
+def _delivery(charged_milli_s: int, owed_milli_s: Fraction) -> float | None:
+    return float(min(Fraction(charged_milli_s), owed_milli_s) / owed_milli_s) if owed_milli_s else None
 
 
 def _starts_in_time(record: JobRecord) -> bool:
@@ -126,16 +119,3 @@ def wait_error(real: Mapping[str, int], replay: Outcome) -> dict[str, int | None
 def _mean(values: Iterable[int]) -> int | None:
     given = list(values)
     return round(Fraction(sum(given), len(given))) if given else None
-
-
-def changes_by_node(base: dict[str, Any], other: dict[str, Any]) -> list[dict[str, Any]]:
-    """Who gets more, and who less, in the second of two `figures`: the most lost first, then by name."""
-    rows = []
-    for name, then in base["nodes"].items():
-        now = other["nodes"].get(name)
-        if name != ROOT and now is not None:
-            before, after = then["charged_milli_s"], now["charged_milli_s"]
-            rows.append(
-                {"node": name, "before_milli_s": before, "after_milli_s": after, "change_milli_s": after - before}
-            )
-    return sorted(rows, key=lambda row: (row["change_milli_s"], row["node"]))
