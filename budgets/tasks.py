@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from budgets.services import balances, follow_ups, people, reallocations, requests, sending
+from budgets.services import balances, endings, follow_ups, people, reallocations, requests, sending
 
 
 @shared_task(ignore_result=True)
@@ -30,3 +30,9 @@ def send_messages() -> int:
 def check_books() -> int:
     """Beat's, hourly: compare shares and tree with the ledger, and sums with the whole."""
     return balances.check()
+
+
+@shared_task(ignore_result=True)
+def tell_of_endings() -> int:
+    """Beat's, hourly: tell managers of the budgets that end soon, each day of ending once."""
+    return endings.tell_of_endings()

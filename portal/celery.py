@@ -29,6 +29,8 @@ SEND_S = 60
 """How often e-mail and webhooks that are due are sent; what is told wakes the sender by itself too."""
 LOOK_AFTER_S = 60
 """How often simulations are looked for that nobody works on."""
+THRESHOLDS_S = 600
+"""How often the use of budgets is laid beside the marks on it."""
 CHECK_S = 3_600
 """How often it is checked against the stored runs."""
 
@@ -60,7 +62,14 @@ app.conf.beat_schedule = {
     },
     "send-messages": {"task": "budgets.tasks.send_messages", "schedule": SEND_S, "options": {"expires": SEND_S}},
     "check-books": {"task": "budgets.tasks.check_books", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
+    "tell-of-endings": {"task": "budgets.tasks.tell_of_endings", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
+    "check-thresholds": {
+        "task": "scheduler.tasks.check_thresholds",
+        "schedule": THRESHOLDS_S,
+        "options": {"expires": THRESHOLDS_S},
+    },
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
+    "sum-up-days": {"task": "scheduler.tasks.sum_up_days", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "look-after-simulations": {
         "task": "scheduler.tasks.look_after_simulations",
         "schedule": LOOK_AFTER_S,

@@ -6,7 +6,7 @@ from celery import shared_task
 
 from budgets.models import Cluster
 from scheduler import loop
-from scheduler.services import passes, simulating, usage
+from scheduler.services import passes, simulating, thresholds, timeline, usage
 
 
 @shared_task(ignore_result=True)
@@ -38,6 +38,12 @@ def roll_up_usage() -> None:
 def check_usage() -> int:
     """Beat's, hourly: compare the last four weeks of the cache with the stored runs, and put right what differs."""
     return sum(usage.put_right(cluster) for cluster in Cluster.objects.all())
+
+
+@shared_task(ignore_result=True)
+def sum_up_days() -> int:
+    """Beat's, hourly: sum up the days that are over, for the GPU timeline."""
+    return sum(timeline.fill(cluster) for cluster in Cluster.objects.all())
 
 
 # A part may take minutes. It is acknowledged when it is taken: were its message to come back meanwhile, a second worker
@@ -72,3 +78,9 @@ def look_after_simulations() -> int:
 def forget_old_simulations() -> int:
     """Beat's, hourly: drop simulations that have been over for long."""
     return simulating.forget_old()
+
+
+@shared_task(ignore_result=True)
+def check_thresholds() -> int:
+    """Beat's, every ten minutes: tell of budgets whose use has passed a mark."""
+    return thresholds.check()
