@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from budgets.queries import today
-from budgets.services import comments, delegations, reallocations, requests, reviews
+from budgets.services import comments, delegations, imports, reallocations, requests, reviews
 from scheduler.models import Simulation
 from scheduler.queries import review_figures
 from scheduler.services import simulations
@@ -81,6 +81,36 @@ ROUTES = [
         "post",
     ),
     # Review 1 is Mia's of A, and open: for A's own people, those above, and operators.
+    Route("budget/<str:code>/marks/", "/budget/A1/marks/", (SIGN_IN, 404, OK, OK, OK)),
+    Route("budget/<str:code>/marks/", "/budget/A1/marks/", (SIGN_IN, 404, 400, 400, 400), "post"),
+    Route(
+        "budget/<str:code>/marks/<int:number>/remove/",
+        "/budget/A1/marks/1/remove/",
+        (SIGN_IN, 404, 404, 404, 404),
+        "post",
+    ),
+    same("audit/", "/audit/"),
+    Route("audit/", "/audit/?node=A1", (SIGN_IN, 404, OK, OK, OK)),
+    Route("audit/", "/audit/?request={asked}", (SIGN_IN, 404, OK, OK, OK)),
+    same("audit/csv/", "/audit/csv/"),
+    Route("audit/csv/", "/audit/csv/?node=A1", (SIGN_IN, 404, OK, OK, OK)),
+    Route("audit/csv/", "/audit/csv/?request={asked}", (SIGN_IN, 404, OK, OK, OK)),
+    same("files/", "/files/"),
+    same("files/shares/", "/files/shares/"),
+    same("files/usage/", "/files/usage/?node=A&cluster=north"),
+    same("files/requests/", "/files/requests/"),
+    same("imports/", "/imports/"),
+    Route("imports/", "/imports/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    Route("imports/<int:number>/", "/imports/{import}/", (SIGN_IN, 404, 404, OK, 404)),
+    Route("imports/<int:number>/", "/imports/{import}/", (SIGN_IN, 404, 404, 400, 404), "post"),
+    same("messages/", "/messages/"),
+    Route("messages/", "/messages/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    same("messages/choices/", "/messages/choices/"),
+    Route("messages/choices/", "/messages/choices/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    same("messages/webhook/", "/messages/webhook/"),
+    Route("messages/webhook/", "/messages/webhook/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    Route("messages/webhook/remove/", "/messages/webhook/remove/", (SIGN_IN, 404, 404, 404, 404), "post"),
+    same("search/", "/search/?find=A1"),
     same("reviews/", "/reviews/"),
     Route("reviews/new/", "/reviews/new/", (SIGN_IN, 403, 403, OK, 403)),
     Route("reviews/new/", "/reviews/new/", (SIGN_IN, 403, 403, 400, 403), "post"),
@@ -218,7 +248,11 @@ def governance(lab: Laboratory) -> dict[str, int]:
         parent=lab.node["LAB"], cluster=lab.cluster, shares={lab.node["B"]: 3_400}, starts_on=today(), by=lab.max,
         reason="r",
     )  # fmt: skip
+    rows = [imports.Row(2, "A", "A1", "north", 5_000, today(), None)]
+    _, stored = imports.preview(name="a.csv", rows=rows, by=lab.mia)
+    assert stored is not None
     return {
+        "import": stored.pk,
         "review": review.pk,
         "decided": decided.pk,
         "asked": asked.pk,
