@@ -72,6 +72,15 @@ class Decision:
     review_seen: bool = False
 
     @property
+    def answers(self) -> list[Request]:
+        """The requests that it approved: its own, or those of a review's items that it raised."""
+        if self.reallocation is None:
+            return []
+        raised = {code for code, before, after in self.lines if after > before}
+        asked = [self.reallocation.request, *(item.request for item in self.items if item.node.code in raised)]
+        return [each for each in asked if each is not None and each.state in DECIDED]
+
+    @property
     def more(self) -> int:
         """How many lines a row of the log leaves out."""
         return max(0, len(self.lines) - LINES_SHOWN)

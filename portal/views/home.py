@@ -11,9 +11,11 @@ from django.http import HttpRequest, HttpResponse
 from budgets.authority import nodes_with
 from budgets.models import OPEN_STATES, BudgetNode, Cluster, Person, Request, Role
 from budgets.queries import today, tree_on
+from budgets.services import follow_ups
 from portal.clusters import sizes_milli
 from portal.pages import Page, clusters, render_page
 from portal.views.requests import on_desk
+from portal.views.reviews import next_for
 from scheduler.models import Workload
 from scheduler.queries import figures, usage
 
@@ -55,6 +57,8 @@ class Home(Page):
             "needs": needs_me(person, now),
             "to_decide": [*asked, *proposed],
             "asks": my_requests(person),
+            "due": list(follow_ups.due_for(person)[:MINE_SHOWN]),
+            "next_review": next_for(person),
             "mine": my_workloads(person),
             "budgets": my_budgets(person, among, end),
             "pyramid": [

@@ -14,7 +14,7 @@ from django.utils.http import content_disposition_header
 from budgets import desks
 from budgets.authority import may
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import LedgerEntry, Person, Request, State
+from budgets.models import LedgerEntry, Person, Reallocation, Request, State
 from budgets.queries import today
 from budgets.services import comments, requests
 from budgets.services.reallocations import shares_on
@@ -52,6 +52,12 @@ def request_numbered(person: Person, number: int) -> Request:
     if row is None or not may(person, "request.see", row):
         raise Http404(f"There is no request R{number}.")
     return row
+
+
+def answered_by(row: Request) -> Reallocation | None:
+    """The reallocation that approved it: its own answer, or a review's, which may approve several."""
+    entries = LedgerEntry.objects.filter(verb="request.approved", request_id=row.pk)
+    return Reallocation.objects.filter(pk__in=entries.values("reallocation_id")).first()
 
 
 class RequestPage(Page):
@@ -148,7 +154,7 @@ class RequestPage(Page):
             "upper": row.upper if row.upper and may(person, "request.see", row.upper) else None,
             "waits": row.upper is not None and row.upper.is_open,
             "lower": lower if lower and may(person, "request.see", lower) else None,
-            "decision": row.reallocations.filter(state__in=[State.APPROVED, State.APPLIED]).first(),
+            "decision": answered_by(row),
             "comments": comments.visible(row, person),
             "attachments": list(row.attachments.select_related("author").defer("content")),
             "may_attach": row.is_open and (row.author_id == person.pk or bool(ways)),

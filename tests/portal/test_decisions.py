@@ -69,7 +69,7 @@ def test_decisions_of_every_road_stand_in_it(calm: Laboratory, as_person: Callab
     for words in (
         "the spring runs", "70.00 → 65.00 −5.00",
         "not before summer",
-        "A1: half of it", "65.00 → 67.00 +2.00", "Max dissents (A1): give all of it", "Not funded (A1): the other half",
+        "answers R", "A1: half of it", "65.00 → 67.00 +2.00", "Max dissents (A1): give all of it", "Not funded (A1): the other half",
         "from the planning file", "100.00 → 90.00 −10.00",
     ):  # fmt: skip
         assert words in log, words
@@ -185,3 +185,26 @@ def test_what_is_no_decision_yet_is_not_there(calm: Laboratory, as_person: Calla
         parent=calm.node["A"], cluster=calm.cluster, shares={calm.node["A1"]: 6_000}, starts_on=today(), by=calm.mia
     )
     assert as_person(calm.mia).get(f"{LOG}{draft.pk}/").status_code == 404
+
+
+def test_home_asks_and_names_the_next_review(
+    calm: Laboratory, due: Reallocation, as_person: Callable[..., Client]
+) -> None:
+    reviews.plan(
+        node=calm.node["A"], title="Winter", period_from=today() - timedelta(days=2), period_until=today(),
+        meets_at=midnight(today()), applies_from=today(), by=calm.mia,
+    )  # fmt: skip
+    home = text_of(as_person(calm.mia).get("/"))
+    assert "Did it work?" in home
+    assert "The next review" in home
+    assert "Winter" in home
+    for words in ("Did it work?", "Winter"):
+        assert words not in text_of(as_person(calm.ada).get("/"))
+
+
+def test_a_request_names_the_review_s_decision(calm: Laboratory, as_person: Callable[..., Client]) -> None:
+    reviewed(calm)
+    [asked] = calm.ada.requests.all()
+    assert f"Answered by reallocation {Reallocation.objects.get()}" in text_of(
+        as_person(calm.ada).get(f"/requests/{asked.pk}/")
+    )

@@ -10,6 +10,7 @@ from dataclasses import fields
 from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -319,6 +320,13 @@ def test_a_browser_prints_the_same() -> None:
     by_chromium = PdfReader(io.BytesIO(printing.by_browser("<p>Entitled 12,345.6</p>")))
     for pdf in (by_pango, by_chromium):
         assert "12,345.6" in pdf.pages[0].extract_text()
+
+
+def test_printing_fetches_nothing(tmp_path: Path) -> None:
+    picture = tmp_path / "dot.svg"
+    picture.write_text('<svg xmlns="http://www.w3.org/2000/svg"><text>secret</text></svg>')
+    html = f'<p>seen</p><img alt="" src="{picture.as_uri()}"><link rel="stylesheet" href="{picture.as_uri()}">'
+    assert PdfReader(io.BytesIO(printing.pdf_of(html))).pages[0].extract_text().strip() == "seen"
 
 
 def test_facts_know_every_column_of_the_snapshot() -> None:
