@@ -195,6 +195,8 @@ def pass_up(
         desks.check_decider(by, acting_for, desks.matter_of(row))
         if row.parent.parent is None:
             raise InputError("", f"{row.parent.code} is the organisation: there is nobody above to ask")
+        if row.desk_id != row.parent_id:
+            raise InputError("", f"{row} lies with {row.desk.code} already, above {row.parent.code}")
         if row.upper is not None and row.upper.is_open:
             raise ConflictError(f"{row} was passed up already, as {row.upper}")
         why = checks.reason(reason, by)

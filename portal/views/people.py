@@ -138,7 +138,7 @@ class NodePeople(Once):
         by: Person = request.user  # type: ignore[assignment]
         address = reverse("node_people", args=[node.code])
         if "grant" in request.POST:
-            ending = EndForm(request.POST)
+            ending = EndForm(request.POST, auto_id=False)
             found = RoleGrant.objects.filter(node=node, pk=_number(request.POST.get("grant", ""))).first()
             if found is None:
                 raise Http404(f"{code} has no such role.")
@@ -176,7 +176,7 @@ class NodePeople(Once):
             "node": node,
             "grants": [(grant, may(by, "role.end", grant)) for grant in grants],
             "granting": granting or GrantForm(initial={"action": new_action(), "valid_from": today()}),
-            "ending": ending or EndForm(initial={"action": new_action(), "on": today()}),
+            "ending": ending or EndForm(auto_id=False, initial={"action": new_action(), "on": today()}),
             "may_grant": may_grant,
             "today": today(),
         }
@@ -199,7 +199,7 @@ class Delegations(Once):
             found = Delegation.objects.filter(mine, pk=number).first()
             if found is None:
                 raise Http404(f"There is no delegation {number} of yours.")
-            ending = ReasonForm(request.POST)
+            ending = ReasonForm(request.POST, auto_id=False)
             answer, status = self.once(
                 request, ending, address, "It is taken back.",
                 lambda said: delegations.end(delegation=found, by=by, reason=said["reason"]),
@@ -234,7 +234,7 @@ class Delegations(Once):
             "here": "desk",
             "rows": rows[:PER_PAGE],
             "form": form or DelegationForm(nodes=nodes, initial={"action": new_action(), "valid_from": today()}),
-            "ending": ending or ReasonForm(initial={"action": new_action(), "reason": "I am back"}),
+            "ending": ending or ReasonForm(auto_id=False, initial={"action": new_action(), "reason": "I am back"}),
             "may_give": bool(nodes),
             "today": today(),
             "me": by,

@@ -91,11 +91,14 @@ class ReallocationPage(Page):
         first = {"action": new_action(), "version": row.version}
         ways = desks.ways_to_decide(person, desks.matter_of(row))
         return {
-            "approve": AnswerForm(data, ways=ways, initial=first),
-            "deny": AnswerForm(data, ways=ways, initial=first),
-            "withdraw": WithdrawForm(data, initial=first),
+            "approve": AnswerForm(data, ways=ways, initial=first, auto_id="approve_%s"),
+            "deny": AnswerForm(data, ways=ways, initial=first, auto_id="deny_%s"),
+            "withdraw": WithdrawForm(data, initial=first, auto_id=False),
             "comment": CommentForm(
-                data, may_whisper=may(person, "comment.see_reviewers", row), initial={**first, "audience": "all"}
+                data,
+                may_whisper=may(person, "comment.see_reviewers", row),
+                initial={**first, "audience": "all"},
+                auto_id="comment_%s",
             ),
         }
 

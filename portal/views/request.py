@@ -125,14 +125,17 @@ class RequestPage(Page):
         ways = desks.ways_to_decide(person, desks.matter_of(row))
         whispers = may(person, "comment.see_reviewers", row)
         upper = formats.share(requests.upper_share_for(row, max(row.starts_on, today())))
+        files = request.FILES if request is not None else None
         return {
-            "deny": AnswerForm(data, ways=ways, initial=first),
-            "return": AnswerForm(data, ways=ways, initial=first),
-            "pass_up": PassUpForm(data, ways=ways, initial={**first, "more": upper}),
-            "withdraw": WithdrawForm(data, initial=first),
-            "submit": WithdrawForm(data, initial=first),
-            "comment": CommentForm(data, may_whisper=whispers, initial={**first, "audience": "all"}),
-            "attach": AttachForm(data, request.FILES if request is not None else None, initial=first),
+            "deny": AnswerForm(data, ways=ways, initial=first, auto_id="deny_%s"),
+            "return": AnswerForm(data, ways=ways, initial=first, auto_id="return_%s"),
+            "pass_up": PassUpForm(data, ways=ways, initial={**first, "more": upper}, auto_id="pass_up_%s"),
+            "withdraw": WithdrawForm(data, initial=first, auto_id=False),
+            "submit": WithdrawForm(data, initial=first, auto_id=False),
+            "comment": CommentForm(
+                data, may_whisper=whispers, initial={**first, "audience": "all"}, auto_id="comment_%s"
+            ),
+            "attach": AttachForm(data, files, initial=first, auto_id="attach_%s"),
         }
 
     def show(
