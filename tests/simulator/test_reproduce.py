@@ -157,7 +157,7 @@ def test_reproduce_prints_a_table_for_people() -> None:
     done = manage("reproduce", "--seeds", "3", "--days", "1", "--gpus", "64")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0] == "1 days, 64 GPUs, seeds 3"
+    assert lines[0] == "1 day, 64 GPUs, seed 3"
     assert len(lines) == 2 + len(LINES)
     assert any(line.startswith("occupancy") and ">= 98 %" in line and line.endswith("of 1") for line in lines)
 

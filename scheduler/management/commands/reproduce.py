@@ -49,7 +49,7 @@ class Command(CommandOnFiles):
             by_seed = {str(seed): dict(figures) for seed, figures in zip(seeds, found, strict=True)}
             self.print_json({"days": days, "gpus": gpus, "table": [row_as_json(row) for row in rows], "seeds": by_seed})
         else:
-            self.stdout.write(f"{days} days, {gpus:,} GPUs, seeds {', '.join(map(str, seeds))}")
+            self.stdout.write(_what(seeds, days, gpus))
             print_table(self.stdout.write, rows)
 
     def _print_sensitivity(self, seeds: list[int], days: int, gpus: int, *, as_json: bool) -> None:
@@ -75,7 +75,7 @@ class Command(CommandOnFiles):
                 }
             )
         else:
-            self.stdout.write(f"{days} days, {gpus:,} GPUs, seeds {', '.join(map(str, seeds))}")
+            self.stdout.write(_what(seeds, days, gpus))
             print_sensitivity(self.stdout.write, tables[0], listed)
 
     def _by_schedulers(self, experiments: list[Experiment]) -> list[BySchedulers]:
@@ -89,6 +89,12 @@ class Command(CommandOnFiles):
         return [
             dict(zip(SCHEDULERS, figures[index : index + size], strict=True)) for index in range(0, len(figures), size)
         ]
+
+
+def _what(seeds: list[int], days: int, gpus: int) -> str:
+    spell = "1 day" if days == 1 else f"{days} days"
+    names = ", ".join(map(str, seeds))
+    return f"{spell}, {gpus:,} GPUs, {'seed' if len(seeds) == 1 else 'seeds'} {names}"
 
 
 def read_seeds(value: str) -> list[int]:
