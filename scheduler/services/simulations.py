@@ -208,7 +208,7 @@ def sweep(
         again = f", seed {change['seed']}" if seeds > 1 else ""
         named.append((f"{said(KNOBS[knob], change['policy'][knob])}{again}", change))
     asked = {"knob": knob, "values": numbers, "seeds": seeds}
-    title = title or f"{KNOBS[knob].title}: {', '.join(said(KNOBS[knob], number) for number in numbers)}"
+    title = title or f"{KNOBS[knob].title.capitalize()}: {', '.join(said(KNOBS[knob], number) for number in numbers)}"
     return _ask(Simulation.Kind.SWEEP, by, source, named, title=title, more=more, action=action, now=now, asked=asked)
 
 

@@ -237,7 +237,7 @@ def test_a_stretch_with_nothing_in_it_says_so(ada: Person, house: House) -> None
 def test_a_sweep_with_seeds(ada: Person) -> None:
     row = simulations.sweep(by=ada, source=a_file(), knob="lookback_s", values=["1d", "7d"], seeds=2)
     assert (row.title, list(states(row))) == (
-        "lookback: 1 d, 7 d",
+        "Lookback: 1 d, 7 d",
         ["1 d, seed 0", "1 d, seed 1", "7 d, seed 0", "7 d, seed 1"],
     )
     run_all(row)
