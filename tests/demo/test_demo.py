@@ -15,8 +15,9 @@ from django.db import transaction
 from django.test import Client, override_settings
 
 from budgets import queries
-from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, RoleGrant, Share
+from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, Request, Review, RoleGrant, Share
 from budgets.services import shares
+from budgets.services.review_snapshots import id_of
 from portal.demo import build, feed, past
 from scheduler.models import ClusterHour, Decision, NodeSpell, Run, Workload
 from scheduler.services import history, usage
@@ -162,3 +163,14 @@ def test_two_feeders_in_one_slot_submit_once(demo: Path) -> None:
     Workload.objects.filter(cluster=north, state="queued").update(state="cancelled", ended_at=now)
     first, second = feed.feed(north, now), feed.feed(north, now)
     assert [row.pk for row in first] == [row.pk for row in second] != []
+
+
+def test_one_review_was_held_and_one_is_planned(demo: Path) -> None:
+    held = Review.objects.get(state=Review.State.CLOSED)
+    assert id_of(held.snapshot) == held.snapshot_id
+    [decided] = held.reallocations.all()
+    assert {line.node.code: line.change for line in decided.lines.all()} == {"A1": -300, "A3": 300}
+    assert [request.state for request in Request.objects.filter(review_items__review=held)] == ["approved"]
+    planned = Review.objects.get(state=Review.State.PLANNED)
+    assert planned.node.code == "LAB"
+    assert Request.objects.filter(desk=planned.node, state="submitted").count() == 1
