@@ -1,0 +1,191 @@
+"""`manage.py study fragmentation|gaming [FILE]`: two questions that were published as open. Needs no database.
+
+FILE is a scenario; without it laboratories are invented. Runs are spread over this machine's cores.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from scheduler.management.commands.reproduce import read_seeds
+from scheduler.management.files import CommandOnFiles, fail, read_text, write_text
+from scheduler.management.study_runs import FragmentationRun, GamingRun, Run, Source, carry_out_all
+from scheduler.simulator import ScenarioError, parse
+from scheduler.simulator.lab import check_size
+from scheduler.simulator.scenario import ROOT
+from scheduler.simulator.study import fragmentation, gaming, page
+
+STUDIES = ("fragmentation", "gaming")
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "fragmentation": {"seeds": "1-2", "days": 4, "gpus": 256},
+    "gaming": {"seeds": "1-5", "days": 5, "gpus": 64},
+}
+"""So that each takes a few minutes on two cores."""
+MOST_DEMAND = 10
+
+
+class Command(CommandOnFiles):
+    """Run a study."""
+
+    help = "Study fragmentation under contracts, or what a team gains that games its budget; print and plot it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The command line."""
+        parser.add_argument("study", metavar="STUDY", choices=STUDIES, help=f"one of {', '.join(STUDIES)}")
+        parser.add_argument("file", metavar="FILE", nargs="?", help='a scenario; "-" reads standard input')
+        parser.add_argument("--seeds", metavar="SEEDS", help='such as "1-5" or "1,3,8"')
+        parser.add_argument("--days", type=int, metavar="D", help="how long an invented laboratory lasts")
+        parser.add_argument("--gpus", type=int, metavar="G", help="of an invented laboratory")
+        parser.add_argument("--demand", metavar="N,N", help="gaming: both twins ask for so many times as much (1,3)")
+        parser.add_argument("--team", metavar="NAME", help="gaming: which team plays (default: the middle one)")
+        parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
+        parser.add_argument("--html", metavar="OUT", help="write tables and plots as one HTML file")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, **options: Any) -> None:
+        """Run all of it, and print."""
+        name = options["study"]
+        seeds = read_seeds(options["seeds"] or DEFAULTS[name]["seeds"])
+        source, about = self._source(options, seeds)
+        if options["processes"] is not None and not 1 <= options["processes"] <= 64:
+            fail("--processes", f"must be from 1 to 64, but is {options['processes']}")
+        if name == "fragmentation":
+            for option in ("demand", "team"):
+                if options[option] is not None:
+                    fail(f"--{option}", "belongs to the study of gaming")
+            self._fragmentation(source, about, seeds, options)
+        else:
+            self._gaming(source, about, seeds, options)
+
+    def _source(self, options: Mapping[str, Any], seeds: Sequence[int]) -> tuple[Source, str]:
+        """Where the scenarios come from, and the same in words."""
+        told = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
+        if options["file"] is not None:
+            for option in ("days", "gpus"):
+                if options[option] is not None:
+                    fail(f"--{option}", "belongs to an invented laboratory, and a FILE is given")
+            try:
+                scenario = parse(read_text(options["file"]))
+            except ScenarioError as error:
+                fail(options["file"], str(error))
+            return Source(scenario), f"{scenario.name or options['file']}; {told}, from the second on jittered."
+        defaults = DEFAULTS[options["study"]]
+        days = defaults["days"] if options["days"] is None else options["days"]
+        gpus = defaults["gpus"] if options["gpus"] is None else options["gpus"]
+        if (fault := check_size(days=days, gpus=gpus)) is not None:
+            fail(*fault)
+        return Source(None, days, gpus), f"Invented laboratories of {gpus:,} GPUs over {days} days; {told}."
+
+    def _carry_out(self, runs: Sequence[Run], source: Source, options: Mapping[str, Any]) -> list[dict[str, Any]]:
+        def say(done: int, of: int) -> None:
+            sys.stderr.write(f"{done} of {of} runs" + ("\r" if done < of else "\n"))
+
+        return carry_out_all(runs, source, options["processes"], say)
+
+    # --- fragmentation ------------------------------------------------------------------------------------------------
+
+    def _fragmentation(self, source: Source, about: str, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
+        variants = fragmentation.variants()
+        example = source.of(seeds[0], seeds[0])
+        for variant in variants:
+            try:
+                fragmentation.varied(example, variant)
+            except ScenarioError as error:
+                fail(options["file"] or "--gpus", str(error))
+        runs = [FragmentationRun(seed, variant) for variant in variants for seed in seeds]
+        found = self._carry_out(runs, source, options)
+        samples = found[0]["samples"]
+        lines = fragmentation.table([(run.variant, each) for run, each in zip(runs, found, strict=True)])
+        self._hand_out(
+            options,
+            {"study": "fragmentation", "about": about, "rows": lines, "sample_columns": fragmentation.Sample._fields,
+             "samples": samples},
+            page.fragmentation_page(about, lines, samples),
+            lambda: self._print_table(page.FRAGMENTATION_HEAD, page.fragmentation_rows(lines)),
+        )  # fmt: skip
+
+    # --- gaming -------------------------------------------------------------------------------------------------------
+
+    def _gaming(self, source: Source, about: str, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
+        demands = _demands(options["demand"] or "1,3")
+        example = source.of(seeds[0], seeds[0])
+        try:
+            team = gaming.middle_team(example) if options["team"] is None else options["team"]
+            if team not in {node.id for node in example.tree if node.parent == ROOT}:
+                fail("--team", f"there is no team {team!r} below the root")
+            gaming.with_twin(example, team, gaming.HONEST, max(demands))
+        except ScenarioError as error:
+            fail(options["file"] or "--gpus", str(error))
+        strategies = (gaming.HONEST, *gaming.STRATEGIES)
+        runs = [
+            GamingRun(seed, demand, strategy, options["team"])
+            for demand in demands
+            for seed in seeds
+            for strategy in strategies
+        ]
+        found = list(zip(runs, self._carry_out(runs, source, options), strict=True))
+        by_demand = {
+            demand: gaming.table([(run.seed, run.strategy, each) for run, each in found if run.demand == demand])
+            for demand in demands
+        }
+        told = [
+            {"demand": demand, "rows": [line | _said(line) for line in lines]} for demand, lines in by_demand.items()
+        ]
+
+        def print_all() -> None:
+            for demand, lines in by_demand.items():
+                self.stdout.write(f"\n{page.demand_title(demand)}:")
+                self._print_table(page.GAMING_HEAD, page.gaming_rows(lines))
+                for line in lines:
+                    if said := _said(line):
+                        self.stdout.write(f"  {line['strategy']}: {said['verdict']}")
+
+        self._hand_out(
+            options,
+            {"study": "gaming", "about": about, "demands": told},
+            page.gaming_page(about, by_demand),
+            print_all,
+        )
+
+    # --- telling ------------------------------------------------------------------------------------------------------
+
+    def _hand_out(
+        self, options: Mapping[str, Any], result: Mapping[str, Any], html: str, print_it: Callable[[], None]
+    ) -> None:
+        if options["html"] is not None:
+            write_text(options["html"], html)
+        if options["json"]:
+            self.print_json(result)
+        else:
+            self.stdout.write(str(result["about"]))
+            print_it()
+
+    def _print_table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+        for first, *rest in [list(head), *rows]:
+            cells = "".join(f"  {cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
+            self.stdout.write(f"  {first:{widths[0]}}{cells}")
+
+
+def _said(line: Mapping[str, Any]) -> dict[str, str]:
+    """The verdict on a strategy; nothing on being honest."""
+    return {} if line["strategy"] == gaming.HONEST.name else {"verdict": gaming.verdict(line)}
+
+
+def _demands(value: str) -> list[int]:
+    """Whole numbers from 1 to MOST_DEMAND.
+
+    Raises:
+        CommandError: it is something else.
+    """
+    found: list[int] = []
+    for part in value.split(","):
+        if not (part.strip().isascii() and part.strip().isdigit() and 1 <= int(part) <= MOST_DEMAND):
+            fail("--demand", f'must be numbers from 1 to {MOST_DEMAND} such as "1,3", but is "{value}"')
+        if int(part) not in found:
+            found.append(int(part))
+    return found

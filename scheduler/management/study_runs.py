@@ -1,0 +1,97 @@
+"""The runs of a study, spread over this machine's cores."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any, NamedTuple
+
+from scheduler.simulator import Scenario, parse
+from scheduler.simulator.lab import research_lab
+from scheduler.simulator.study import fragmentation, gaming
+from scheduler.simulator.study.strategies import Strategy
+from scheduler.simulator.variants import jittered
+
+
+class Source(NamedTuple):
+    """Where scenarios come from: a file's, or invented laboratories of `days` and `gpus`."""
+
+    scenario: Scenario | None
+    days: int = 0
+    gpus: int = 0
+
+    def of(self, seed: int, first_seed: int) -> Scenario:
+        """The scenario of a seed. A file's own comes with the first one, and a little differently with each other."""
+        if self.scenario is None:
+            lab = research_lab(random.Random(seed), seed=seed, days=self.days, gpus=self.gpus)
+            return parse(json.dumps(lab))
+        return self.scenario if seed == first_seed else jittered(self.scenario, random.Random(seed))
+
+
+class FragmentationRun(NamedTuple):
+    """One run of the fragmentation study."""
+
+    seed: int
+    variant: fragmentation.Variant
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures."""
+        return fragmentation.run(source.of(self.seed, first_seed), self.variant)
+
+
+class GamingRun(NamedTuple):
+    """One run of the gaming study. `team` is None for the middle one."""
+
+    seed: int
+    demand: int
+    strategy: Strategy
+    team: str | None
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures."""
+        scenario = source.of(self.seed, first_seed)
+        team = gaming.middle_team(scenario) if self.team is None else self.team
+        return gaming.play(scenario, team, self.strategy, self.demand)
+
+
+Run = FragmentationRun | GamingRun
+_given: list[tuple[Source, int]] = []
+"""What a process of the pool was given when it began."""
+
+
+def carry_out_all(
+    runs: Sequence[Run], source: Source, processes: int | None, on_done: Callable[[int, int], None]
+) -> list[dict[str, Any]]:
+    """The figures of each run, in the order asked.
+
+    Args:
+        runs: what is simulated.
+        source: where the scenarios come from.
+        processes: how many at a time; None: one a core.
+        on_done: told how many have ended, of how many.
+
+    Raises:
+        ScenarioError: of a run whose scenario can't be varied so.
+    """
+    most = min(processes or os.cpu_count() or 1, len(runs))
+    with ProcessPoolExecutor(max_workers=most, initializer=_remember, initargs=(source, runs[0].seed)) as pool:
+        futures = [pool.submit(_carry_out, each) for each in runs]
+        try:
+            for done, future in enumerate(as_completed(futures), start=1):
+                future.result()
+                on_done(done, len(futures))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+        return [future.result() for future in futures]
+
+
+def _remember(source: Source, first_seed: int) -> None:
+    _given.append((source, first_seed))
+
+
+def _carry_out(run: Run) -> dict[str, Any]:
+    return run.carry_out(*_given[0])
