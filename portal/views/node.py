@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
+from django.core.exceptions import BadRequest
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 
@@ -22,11 +23,11 @@ from budgets.models import (
     RoleGrant,
     State,
 )
-from budgets.queries import TreeRow, entitlement_steps, today, tree_on
-from portal import charts
+from budgets.queries import TreeRow, entitlement_steps, midnight, today, tree_on
+from portal import charts, formats
 from portal.clusters import sizes_milli
 from portal.formats import MILLI
-from portal.pages import Page, choice, cluster_named, clusters, render_page
+from portal.pages import Page, choice, cluster_named, clusters, day_named, render_page
 from portal.views.tree import HOURS_A_WEEK, daily_ratios
 from scheduler.queries import usage
 from scheduler.queries.usage import Books, Series, Step
@@ -79,7 +80,7 @@ def got(books: Books) -> Fraction | None:
 
 
 class NodeBudget(Page):
-    """`?cluster=` and `?window=` choose what is shown; everyone signed in may read it."""
+    """`?cluster=`, `?window=` and `?as_of=` choose what is shown; everyone signed in may read it."""
 
     def get(self, request: HttpRequest, code: str) -> HttpResponse:
         """The whole page."""
@@ -89,23 +90,32 @@ class NodeBudget(Page):
         cluster = cluster_named(request.GET.get("cluster"), among)
         window = choice(request, "window", WINDOWS, "7d")
         days, step, window_words = WINDOWS[window]
-        now = datetime.now(UTC)
-        end = now.replace(minute=0, second=0, microsecond=0)
+        on = day_named(request, "as_of", today())
+        if on > today():
+            raise BadRequest(f"as_of: {on} is not over yet; the tree shows the shares of days to come")
+        is_past = on < today()
+        if is_past:
+            window_words = f"{window_words} up to {formats.day(on)}"
+        end = min(midnight(on + timedelta(days=1)), datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
         start = end - timedelta(days=days)
-        rows = tree_on(cluster, today(), also=[node.pk])
+        rows = tree_on(cluster, on, also=[] if is_past else [node.pk])
         own = next((row for row in rows if row.node.pk == node.pk), None)
         if own is None:
-            raise Http404(f"{code} is not in the tree of {cluster.name}.")
+            raise Http404(f"{code} is not in the tree of {cluster.name}{f' on {on}' if is_past else ''}.")
+        node = own.node
         size_milli = sizes_milli().get(cluster.pk, 0)
         series = usage.series(node, cluster, start, end, step)
-        steps = entitlement_steps(node, cluster, (start - timedelta(days=1)).date(), today() + timedelta(days=1))
+        steps = entitlement_steps(node, cluster, (start - timedelta(days=1)).date(), on + timedelta(days=1))
         units = Fraction(size_milli, MILLI)
         person: Person = request.user  # type: ignore[assignment]
         context = {
             "here": "tree",
             "node": node,
             "own": own,
-            "path": [row.node for row in rows if row.node.pk in node.path[:-1]],
+            "path": path_to(own, rows),
+            "on": on,
+            "is_past": is_past,
+            "as_of": f"&as_of={on}" if is_past else "",
             "clusters": among,
             "cluster": cluster,
             "window": window,
@@ -122,11 +132,16 @@ class NodeBudget(Page):
             "sentence": sentence(series),
             "children": children_of(own, rows, cluster, start, end, units),
             "unassigned": unassigned_of(own, units),
-            "changes": share_changes(node, cluster),
-            "people": people_of(node),
-            "may_change": own.has_children and may(person, "share.change", node),
-            "may_ask": node.parent_id is not None and not node.is_closed and may(person, "request.make", node),
-            "pending": pending_of(node, cluster, person),
+            "changes": share_changes(node, cluster, [row.node for row in rows if row.parent_id == node.pk], on),
+            "people": people_of(node, on),
+            "may_change": not is_past and own.has_children and may(person, "share.change", node),
+            "may_ask": not is_past
+            and node.parent_id is not None
+            and not node.is_closed
+            and may(person, "request.make", node),
+            "pending": [] if is_past else pending_of(node, cluster, person),
+            "may_see_ledger": may(person, "node.see_ledger", node),
+            "may_see_inside": may(person, "node.see_inside", node),
         }
         return render_page(request, "node", context)
 
@@ -207,11 +222,26 @@ def pending_of(node: BudgetNode, cluster: Cluster, person: Person) -> list[Reque
     ]
 
 
-def share_changes(node: BudgetNode, cluster: Cluster) -> list[ShareChange]:
-    """The last changes of the shares of the node's children on this cluster, the newest first. Two queries."""
-    children = {child.pk: child for child in BudgetNode.objects.filter(parent=node)}
+def path_to(own: TreeRow, rows: Sequence[TreeRow]) -> list[BudgetNode]:
+    """The nodes above a row, from the root down, as they hung on that day."""
+    by_id = {row.node.pk: row for row in rows}
+    found, at = [], own.parent_id
+    while at is not None:
+        found.append(by_id[at].node)
+        at = by_id[at].parent_id
+    return found[::-1]
+
+
+def share_changes(node: BudgetNode, cluster: Cluster, below: Sequence[BudgetNode], on: date) -> list[ShareChange]:
+    """The last changes, up to the end of the day `on`, of the shares of the node and of its children on this cluster,
+    the newest first. One query.
+    """
+    children = {child.pk: child for child in below}
     entries = LedgerEntry.objects.filter(
-        verb="share.changed", node_id__in=[node.pk, *children], cluster_name=cluster.name
+        verb="share.changed",
+        node_id__in=[node.pk, *children],
+        cluster_name=cluster.name,
+        at__lt=midnight(on + timedelta(days=1)),
     )
     found = []
     for entry in entries[:CHANGES_SHOWN]:
@@ -238,7 +268,7 @@ def share_at(spells: Sequence[dict], day: str) -> int:
     return 0
 
 
-def people_of(node: BudgetNode) -> QuerySet[RoleGrant]:
-    """Who has a role at this very node today."""
-    grants = RoleGrant.objects.filter(node=node).filter(in_force(today()))
+def people_of(node: BudgetNode, on: date) -> QuerySet[RoleGrant]:
+    """Who has a role at this very node on that day."""
+    grants = RoleGrant.objects.filter(node=node).filter(in_force(on))
     return grants.select_related("person").order_by("role", "person__username")
