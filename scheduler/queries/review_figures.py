@@ -15,9 +15,13 @@ from budgets.models import BudgetNode, Cluster
 from budgets.queries import all_entitlement_steps, day_of
 from budgets.services.review_snapshots import LineFigures
 from scheduler.models import ClusterHour, UsageHour
-from scheduler.queries.usage import Books, balance_of
+from scheduler.queries.usage import Books, balance
 from scheduler.services.usage_sql import CREDITED
 
+NOTHING = Books()
+_COLUMNS = (
+    "node", "hour", "charged_milli_s", "uncharged_milli_s", "demand_milli_s", "entitled_milli_s", "available_milli_s",
+)  # fmt: skip
 KEPT = ("", "finished", "cancelled")
 """End reasons after which a run has come to something whatever its workload is; otherwise only what can be resumed."""
 
@@ -42,20 +46,20 @@ def of_lines(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end
     failed nor were ended with their work lost.
     """
     plan = _first_entitlements(nodes, cluster, start)
-    hours = ClusterHour.objects.filter(cluster=cluster, hour__gte=start, hour__lt=end).order_by("hour")
-    capacity = dict(hours.values_list("hour", "capacity_milli_s"))
+    span = {"cluster": cluster, "hour__gte": start, "hour__lt": end}
+    capacity = dict(ClusterHour.objects.filter(**span).values_list("hour", "capacity_milli_s"))
     known: dict[int, dict[datetime, Books]] = {node.pk: {} for node in nodes}
-    rows = UsageHour.objects.filter(node__in=list(known), cluster=cluster, hour__gte=start, hour__lt=end)
-    for row in rows.iterator(chunk_size=5_000):
-        known[row.node_id][row.hour] = balance_of(row)
+    rows = UsageHour.objects.filter(node__in=list(known), **span)
+    for node, hour, charged, uncharged, demand, entitled, available in rows.values_list(*_COLUMNS).iterator(5_000):
+        known[node][hour] = balance(
+            charged=charged, uncharged=uncharged, demand=demand, entitled=entitled, available=available
+        )
     useful = _useful(nodes, cluster, start, end)
     found = []
     for pk, books in known.items():
-        planned = {hour: int(plan[pk] * devices) for hour, devices in capacity.items()}
-        lines = [
-            _hour(at, books.get(at, Books()), planned.get(at, 0))
-            for at in sorted({*books, *(hour for hour, meant in planned.items() if meant)})
-        ]
+        part = plan[pk]
+        planned = {at: part.numerator * devices // part.denominator for at, devices in capacity.items()} if part else {}
+        lines = [_hour(at, books.get(at, NOTHING), planned.get(at, 0)) for at in sorted({*books, *planned})]
         owed = sum(each.owed_milli_s for each in books.values())
         found.append(LineFigures(pk, cluster.pk, lines, owed, useful.get(pk, 0), sum(planned.values())))
     return found
