@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -53,6 +54,8 @@ class Command(CommandOnFiles):
         source, about = self._source(options, seeds)
         if options["processes"] is not None and not 1 <= options["processes"] <= 64:
             fail("--processes", f"must be from 1 to 64, but is {options['processes']}")
+        if options["html"] is not None and not Path(options["html"]).parent.is_dir():
+            fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
         if name == "fragmentation":
             for option in ("demand", "team"):
                 if options[option] is not None:

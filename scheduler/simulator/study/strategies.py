@@ -63,7 +63,7 @@ def _pieces_milli(size_milli: int) -> list[int]:
 
 
 def resubmit(jobs: Sequence[Job], _: Scenario) -> list[Job]:
-    """Whatever would outlive its contract ends with it, and is submitted again at once; a restart costs what it costs."""
+    """Whatever would outlive its contract ends with it, and is submitted again at once; restarts repeat work."""
     return _in_parts(jobs, AGAIN)
 
 
