@@ -26,9 +26,9 @@ from benchmarks.database import own_database
 
 SEED = 1
 NOW = datetime.fromisoformat("2026-03-02T12:00:00+00:00")
-REPEATS = 5
+REPEATS = 3
 NEWS = 50
-SETTLING_PASSES = 12
+SETTLING_PASSES = 8
 PARTS = ("load", "decide", "apply")
 WHOLE_MS = 1_000
 DECIDE_MS = 250
@@ -125,7 +125,8 @@ def live_on(cluster_id: int, now: datetime) -> None:
 def bring_news(cluster_id: int, now: datetime, chance: random.Random) -> None:
     """Some workloads end and others are submitted."""
     from benchmarks.full_cluster import FOREVER, QUEUED_GPUS
-    from scheduler.models import BudgetNode, Cluster, Run
+    from budgets.models import BudgetNode, Cluster
+    from scheduler.models import Run
     from scheduler.services import events, runs, workloads
 
     cluster = Cluster.objects.get(pk=cluster_id)
