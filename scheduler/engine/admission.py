@@ -1,6 +1,7 @@
 """The rules at the door (semantics.md sections 1, 8 and 9). One of the engine's three seams.
 
-Asked once, when a workload is submitted; the simulator and the portal's submission ask the same function.
+Asked once, when a workload is submitted, the simulator and the portal's submission ask the same function; and in every
+pass, whether what was queued may still wait.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from .policy import Policy
 from .reasons import Code
 from .snapshot import Snapshot
-from .values import Reason
+from .values import Reason, Workload
 
 
 def refusal(
@@ -49,6 +50,16 @@ def refusal(
             f"Refused: a contract of {min_runtime_s:,} s is shorter than {policy.min_runtime_min_s:,} s, the shortest."
         )
         return Reason(Code.CONTRACT_TOO_SHORT, text, {**numbers, "min_s": policy.min_runtime_min_s})
+    return None
+
+
+def reason_to_hold(snapshot: Snapshot, workload: Workload) -> Code | None:
+    """Why a workload that was queued may wait no longer (section 8), or None."""
+    leaf = snapshot.leaf(workload.leaf)
+    if leaf.is_closed:
+        return Code.CLOSED
+    if workload.min_runtime_s and not snapshot.is_fundable(leaf):
+        return Code.NO_ENTITLEMENT
     return None
 
 

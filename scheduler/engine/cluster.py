@@ -61,6 +61,7 @@ class NodeState:
     Attributes:
         held_milli: by all runs, also those that are leaving.
         locked_milli: free, but claimed by a pending plan.
+        leaving: its runs that were told to leave.
         leaving_milli: held by runs that were told to leave, and claimed by nobody (whole devices only).
         shared: the runs on each device that is given out in fractions, by its index.
         soft_milli: held by runs that some funded workload might preempt: unallocated, or with their contract over.
@@ -72,6 +73,7 @@ class NodeState:
         "health",
         "held_milli",
         "indexed_milli",
+        "leaving",
         "leaving_milli",
         "locked_milli",
         "name",
@@ -98,6 +100,7 @@ class NodeState:
         self.leaving_milli = 0
         self.soft_milli = 0
         self.runs: dict[str, HeldRun] = {}
+        self.leaving: dict[str, HeldRun] = {}
         self.shared: dict[int, list[HeldRun]] = {}
         self.claims: list[Claim] = []
         self.reservations: list[Reservation] = []
@@ -174,6 +177,9 @@ class NodeState:
 
     def settle_claims(self) -> None:
         """Work out which claims are covered by runs that are leaving; the rest locks free devices."""
+        if not self.claims and not self.leaving:
+            self.locked_milli = self.leaving_milli = 0
+            return
         left, self.locked_milli = self._cover_claims()
         self.leaving_milli = sum(amount_milli for amount_milli in left.values() if amount_milli % DEVICE_MILLI == 0)
 
@@ -187,7 +193,7 @@ class NodeState:
 
     def _cover_claims(self) -> tuple[dict[str, int], int]:
         """What of leaving runs is left after the claims, by run, and what claims need beside."""
-        left = {run.id: run.holdings[self.name] for run in self.runs.values() if run.leave_by_s is not None}
+        left = {run_id: run.holdings[self.name] for run_id, run in self.leaving.items()}
         locked_milli = 0
         for claim in sorted(self.claims, key=lambda each: (each.made_s, each.workload)):
             missing_milli = claim.holdings[self.name]
@@ -203,9 +209,9 @@ class NodeState:
 class Nodes:
     """All nodes by name, with the free ones in order.
 
-    `by_free` lists the names of the nodes where something may start by what is free there; `empty` those that are
-    wholly free, by rack. `soft` are the nodes on which preemption might find something; `restless` those that are, or
-    will be, unfit. `changes` lists every node that changed, in time.
+    `by_free` lists the names of the nodes where something may start by what is free there, `free_milli` in all;
+    `empty` those that are wholly free, by rack, `empty_milli` in all. `soft` are the nodes on which preemption might
+    find something; `restless` those that are, or will be, unfit. `changes` lists every node that changed, in time.
     """
 
     def __init__(self, nodes: list[Node], now_s: int) -> None:
@@ -221,6 +227,7 @@ class Nodes:
         self.restless: dict[str, NodeState] = {}
         self.changes: list[NodeState] = []
         self.free_milli = 0
+        self.empty_milli = 0
         for node in nodes:
             if node.name in self.by_name:
                 raise ValueError(f"node {node.name!r} is given twice")
@@ -252,12 +259,14 @@ class Nodes:
             _take_out(self.by_free, node.indexed_milli, node.name)
             if node.indexed_milli == node.capacity_milli:
                 _take_out(self.empty, node.rack, node.name)
+                self.empty_milli -= node.capacity_milli
         node.indexed_milli = free_milli
         if free_milli:
             self.free_milli += free_milli
             insort(self.by_free.setdefault(free_milli, []), node.name)
             if free_milli == node.capacity_milli:
                 insort(self.empty.setdefault(node.rack, []), node.name)
+                self.empty_milli += node.capacity_milli
 
 
 def _take_out(index: dict[Any, list[str]], key: object, name: str) -> None:

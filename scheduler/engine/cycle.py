@@ -14,53 +14,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from .admission import reason_to_hold
 from .explain import Explainer
 from .order import ShareLessWalk, Walk, funded_walk, unallocated_walk, whole_order
 from .placing import place_on_free
 from .policy import Policy
 from .preemption import Claimant, Taking, find_taking
+from .quiet import is_quiet, may_move_funded, may_move_in, may_start_unallocated, note_failure
 from .reasons import Code
-from .reservations import Certain, is_unfit
+from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
 from .trial import Trial
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
 from .waiting import WaitingCodes, Waits
 
 
-def decide(snapshot: Snapshot, policy: Policy, told: Mapping[str, str] | None = None) -> Plan:
+def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Plan:
     """Decide what starts, who is preempted, who waits, and why, at the snapshot's instant.
 
     Args:
         snapshot: the state of one cluster. It is left as it was.
         policy: the cluster's knobs.
-        told: reason codes by waiting workload that the caller knows already. Waits whose code is the same are left
-            out of the plan then, and so are figures and places; without it everything is explained.
+        only_news: waits of which the snapshot was told already (`Snapshot.tell`) are left out, and so are figures,
+            places and the order; otherwise everything is explained.
 
     Raises:
         ValueError: the snapshot was built for another lookback.
     """
     if snapshot.lookback_s != policy.lookback_s:
         raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
-    one_pass = Pass(snapshot, policy, is_order_asked=told is None)
+    one_pass = Pass(snapshot, policy, only_news=only_news)
     try:
-        one_pass.hold_and_release()
-        one_pass.settle_plans()
-        one_pass.empty_nodes()
-        one_pass.keep_promises()
-        one_pass.start_funded()
-        one_pass.start_unallocated()
-        one_pass.decisions += Waits(one_pass.trial, one_pass.explainer, one_pass.codes).decisions(
-            one_pass.waiting, told
-        )
-        figures = {} if told is not None else snapshot.tree.figures(snapshot.now_s)
+        if not one_pass.is_quiet():
+            one_pass.hold_and_release()
+            one_pass.settle_plans()
+            one_pass.empty_nodes()
+            one_pass.keep_promises()
+            one_pass.start_funded()
+            one_pass.start_unallocated()
+        one_pass.explain_waits()
+        figures = {} if only_news else snapshot.tree.figures(snapshot.now_s)
     finally:
         one_pass.trial.roll_back()
     return Plan(
         now_s=snapshot.now_s,
         decisions=tuple(one_pass.decisions),
-        order=tuple(workload.id for workload, _ in one_pass.waiting) if told is None else (),
+        order=() if only_news else tuple(workload.id for workload, _ in one_pass.waiting),
         figures=figures,
-        next_change_s=_next_change_s(snapshot),
+        next_change_s=None if only_news else _next_change_s(snapshot),
     )
 
 
@@ -83,22 +84,30 @@ def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
 class Pass:
     """The decisions of one pass, on a trial that is rolled back by the caller."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, is_order_asked: bool) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, only_news: bool) -> None:
         """Nothing is decided yet."""
-        self._is_order_asked = is_order_asked
+        self._only_news = only_news
         self.snapshot = snapshot
         self.policy = policy
         self.trial = Trial(snapshot, policy)
-        self.explainer = Explainer(self.trial)
+        self.explainer = Explainer(self.trial, with_figures=not only_news)
         self.decisions: list[Decision] = []
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
         self.codes = WaitingCodes(self.trial)
         self._place = 0
         self._failed: dict[str, tuple[int, list[tuple[int, int]]]] = {}
         self._placed: set[str] = set()
+        self._may_skip = only_news and self.codes.are_grouped  # nobody is to know who waits at which place
+        self._looked_at: tuple[int, int] | None = None
+        self._is_anybody_left = True
+        self._hopeless: dict[str, bool] = {}
 
     def _say(self, workload_id: str, action: Action, reason: Reason) -> None:
         self.decisions.append(Decision(workload=workload_id, action=action, reason=reason))
+
+    def is_quiet(self) -> bool:
+        """Whether steps 1 to 6 would change nothing."""
+        return self._may_skip and is_quiet(self.trial)
 
     # --- 1 --------------------------------------------------------------------------------------------------------
 
@@ -106,7 +115,7 @@ class Pass:
         """Step 1."""
         snapshot = self.snapshot
         for workload in sorted(snapshot.held.values(), key=lambda each: each.id):
-            if self._reason_to_hold(workload) is None:
+            if reason_to_hold(snapshot, workload) is None:
                 self.trial.put_back(workload)
                 self._say(workload.id, Action.RELEASE, self.explainer.released(workload))
         stopped = [
@@ -114,7 +123,7 @@ class Pass:
             for leaf_id, queue in snapshot.queues.items()
             if (queue.funded or queue.unallocated) and self._may_hold(leaf_id)
             for *_, workload in (*queue.funded, *queue.unallocated)
-            if (code := self._reason_to_hold(workload)) is not None
+            if (code := reason_to_hold(snapshot, workload)) is not None
         ]
         for workload, code in sorted(stopped, key=lambda each: each[0].id):
             self._end_plans_of(workload)
@@ -124,14 +133,6 @@ class Pass:
     def _may_hold(self, leaf_id: str) -> bool:
         leaf = self.snapshot.tree.nodes[leaf_id]
         return leaf.is_closed or not self.snapshot.is_fundable(leaf)
-
-    def _reason_to_hold(self, workload: Workload) -> Code | None:
-        leaf = self.snapshot.leaf(workload.leaf)
-        if leaf.is_closed:
-            return Code.CLOSED
-        if workload.min_runtime_s and not self.snapshot.is_fundable(leaf):
-            return Code.NO_ENTITLEMENT
-        return None
 
     def _end_plans_of(self, workload: Workload) -> None:
         """A workload that is held gives back what was held or promised for it."""
@@ -198,6 +199,11 @@ class Pass:
         """Step 5."""
         walk = funded_walk(self.snapshot)
         while (workload := walk.next()) is not None:
+            if self._may_skip:
+                if not self._may_anybody_move():
+                    return
+                if not self._may_any_move_in(workload.leaf) and walk.pass_over_leaf():
+                    continue
             if workload.id in self._placed:
                 walk.pass_over()
                 continue
@@ -208,6 +214,21 @@ class Pass:
             self._promise(workload)
             self.waiting.append((workload, self._place))
             walk.pass_over()
+
+    def _may_anybody_move(self) -> bool:
+        """Whether anybody funded might be placed or promised something, as things stand now."""
+        state = self.trial.changes, self.trial.promises
+        if state != self._looked_at:
+            self._looked_at = state
+            self._hopeless.clear()
+            self._is_anybody_left = may_move_funded(self.trial)
+        return self._is_anybody_left
+
+    def _may_any_move_in(self, leaf_id: str) -> bool:
+        """Whether anybody of a leaf might."""
+        if leaf_id not in self._hopeless:
+            self._hopeless[leaf_id] = not may_move_in(self.trial, leaf_id)
+        return not self._hopeless[leaf_id]
 
     def _fails_like_another(self, workload: Workload) -> bool:
         """Whether one of its leaf that asked for no more has failed, and nothing changed since."""
@@ -220,7 +241,11 @@ class Pass:
         )
 
     def _note_failure(self, workload: Workload) -> None:
-        if workload.node is not None or workload.id in self.snapshot.reservations:
+        if workload.id in self.snapshot.reservations:
+            return
+        if workload.min_runtime_s:
+            note_failure(self.trial, workload)
+        if workload.node is not None:
             return
         changes, shapes = self._failed.get(workload.leaf, (-1, []))
         if changes != self.trial.changes:
@@ -296,6 +321,8 @@ class Pass:
             return
         if promise is None and not self.codes.is_any_certain(workload):
             return
+        if promise is not None and not may_be_earlier(self.trial, workload):
+            return
         certain = self.codes.certain(workload)
         if certain is None or certain.at_s <= self.trial.now_s:
             return
@@ -313,13 +340,11 @@ class Pass:
     # --- 6 --------------------------------------------------------------------------------------------------------
 
     def start_unallocated(self) -> None:
-        """Step 6. Where nothing is free, nobody's turn matters, and who waits is noted leaf by leaf."""
-        if self.snapshot.nodes.by_free or self._is_order_asked:
-            for walk in (unallocated_walk(self.snapshot), ShareLessWalk(self.snapshot)):
-                self._start_on_free(walk)
+        """Step 6."""
+        if self._may_skip and not may_start_unallocated(self.snapshot):
             return
-        for queue in self.snapshot.queues.values():
-            self.waiting += [(workload, 0) for *_, workload in queue.unallocated]
+        for walk in (unallocated_walk(self.snapshot), ShareLessWalk(self.snapshot)):
+            self._start_on_free(walk)
 
     def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
         while (workload := walk.next()) is not None:
@@ -331,9 +356,15 @@ class Pass:
             else:
                 self._start(workload, holdings, self._place)
                 walk.count()
+                if self._may_skip and not may_start_unallocated(self.snapshot):
+                    return
 
     # --- 7 --------------------------------------------------------------------------------------------------------
 
-    def explain_waits(self, told: Mapping[str, str] | None) -> None:
+    def explain_waits(self) -> None:
         """Step 7."""
-        self.decisions += Waits(self.trial, self.explainer, self.codes).decisions(self.waiting, told)
+        waits = Waits(self.trial, self.explainer, self.codes)
+        if self._may_skip:
+            self.decisions += waits.news()
+        else:
+            self.decisions += waits.decisions(self.waiting, self.snapshot.told if self._only_news else None)

@@ -42,8 +42,9 @@ def places(holdings: Mapping[str, int]) -> str:
 class Explainer:
     """Writes the reasons of one pass. What workloads of one leaf have in common is worked out once."""
 
-    def __init__(self, trial: Trial) -> None:
-        """Explain what this trial decides."""
+    def __init__(self, trial: Trial, *, with_figures: bool) -> None:
+        """Explain what this trial decides; what starts and waits, with the figures of its levels or without them."""
+        self._with_figures = with_figures
         self._trial = trial
         self._snapshot = trial.snapshot
         self._levels: dict[tuple[str, bool, int], tuple[list[dict[str, Any]], str]] = {}
@@ -73,7 +74,10 @@ class Explainer:
                 less.sort(key=lambda each: self._sort_key(each, is_funded))
                 ahead_of_it = named(self._snapshot, less)
                 ahead_of_it += " has had less of its share" if len(less) == 1 else " have had less of their share"
-            rows.append({**self.figures(node), "first": None if first is None else self.figures(first)})
+            if self._with_figures:
+                rows.append({**self.figures(node), "first": None if first is None else self.figures(first)})
+            elif ahead_of_it:
+                break
         return rows, ahead_of_it
 
     def _has_demand(self, node: TreeNode, is_funded: bool) -> bool:
@@ -112,10 +116,12 @@ class Explainer:
 
     def started(self, workload: Workload, holdings: Mapping[str, int], is_funded: bool) -> Reason:
         """It holds its devices from now on."""
-        rows, _ = self.levels(self._snapshot.leaf(workload.leaf), is_funded)
+        numbers = {}
+        if self._with_figures:
+            numbers["levels"] = self.levels(self._snapshot.leaf(workload.leaf), is_funded)[0]
         size = amount(self._snapshot, sum(holdings.values()))
         how = "charged to its project" if is_funded else "uncharged, on what nobody funded needs"
-        return Reason(Code.STARTED, f"Started with {size} on {places(holdings)}, {how}.", {"levels": rows})
+        return Reason(Code.STARTED, f"Started with {size} on {places(holdings)}, {how}.", numbers)
 
     def claims(self, workload: Workload, taking: Taking) -> Reason:
         """Its devices are chosen, and it waits until they are left."""
@@ -203,13 +209,13 @@ class Explainer:
         """Why a workload was left waiting; shared by all of its shape and leaf."""
         snapshot = self._snapshot
         is_funded = workload.min_runtime_s > 0
-        rows, ahead = self.levels(snapshot.leaf(workload.leaf), is_funded)
+        numbers: dict[str, Any] = {"size_milli": workload.size_milli, "free_milli": snapshot.nodes.free_milli}
+        ahead = ""
+        if self._with_figures or code is Code.WAITING_ORDER:
+            rows, ahead = self.levels(snapshot.leaf(workload.leaf), is_funded)
+            if self._with_figures:
+                numbers = {"levels": rows, **numbers}
         size = amount(snapshot, workload.size_milli)
-        numbers: dict[str, Any] = {
-            "levels": rows,
-            "size_milli": workload.size_milli,
-            "free_milli": snapshot.nodes.free_milli,
-        }
         return Reason(code, self._sentence(code, size, ahead, is_funded, at_s), numbers, at_s)
 
     def _sentence(self, code: Code, size: str, ahead: str, is_funded: bool, at_s: int | None) -> str:

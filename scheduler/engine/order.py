@@ -63,7 +63,7 @@ class Walk:
             entries = queue_of(queue)
             leaf = snapshot.tree.nodes[leaf_id]
             if entries and snapshot.is_fundable(leaf):
-                _step_for(leaf, steps).entries = entries.copy()
+                _step_for(leaf, steps).entries = entries
         self._root = steps[snapshot.tree.root.id]
         self._order_children(self._root)
 
@@ -101,6 +101,14 @@ class Walk:
             leaf.position += 1
         else:
             self.count()
+
+    def pass_over_leaf(self) -> bool:
+        """Leave all that waits in the present leaf waiting, if it comes next whoever of it is passed over."""
+        if self._is_ahead:
+            leaf = self._trail[-1]
+            leaf.position = len(leaf.entries) - 1
+            self.count()
+        return self._is_ahead
 
     def count(self) -> None:
         """Leave the present workload behind, which was placed; figures of its path are read anew."""

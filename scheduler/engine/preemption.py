@@ -55,13 +55,6 @@ class Claimant:
         promise = trial.snapshot.reservations.get(workload.id)
         self.due: Reservation | None = promise if promise is not None and promise.at_s <= trial.now_s else None
 
-    def is_out_of_reach(self) -> bool:
-        """Whether no node has what it asks for, by a quick look that may err towards "perhaps"."""
-        size_milli = self.workload.size_milli
-        if self.due is not None or size_milli < DEVICE_MILLI:
-            return False
-        return self.reach.most_now_milli(self.snapshot) < size_milli
-
     def has_been_served_less(self, victim: HeldRun) -> bool:
         """Rules (b) and (c) but for the end of the contract."""
         if victim.leaf is self.leaf:
@@ -88,6 +81,23 @@ class Claimant:
         return victim.started_s >= promise.made_s and not promise.holdings.keys().isdisjoint(victim.holdings)
 
 
+def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
+    """Whether there is too little that is free or could be taken over now, by rules (a) to (c), whatever was promised.
+
+    A quick look that may err towards "perhaps".
+    """
+    snapshot, size_milli = trial.snapshot, workload.size_milli
+    if size_milli < DEVICE_MILLI:
+        return False
+    reach = trial.reaches.of(workload)
+    if workload.node is not None:
+        node = snapshot.nodes.by_name.get(workload.node)
+        return node is None or reach.now_milli(snapshot, node) < size_milli
+    if is_whole_nodes(snapshot, size_milli):
+        return reach.whole_nodes_now_milli(snapshot) < size_milli
+    return reach.most_now_milli(snapshot) < size_milli
+
+
 def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     """The least costly way to make room for a whole gang, or None.
 
@@ -96,13 +106,13 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     """
     snapshot = trial.snapshot
     claimant = Claimant(trial, workload)
+    if claimant.due is None and is_out_of_reach(trial, workload):
+        return None
     if is_whole_nodes(snapshot, workload.size_milli):
         return _take_whole_nodes(claimant)
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         options = [] if node is None else _options(claimant, [node])
-    elif claimant.is_out_of_reach():
-        return None
     else:
         options = _options(claimant, list(snapshot.nodes.soft.values()))
     best: tuple[NodeCost, int, str] | None = None

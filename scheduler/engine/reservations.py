@@ -91,6 +91,64 @@ def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int |
     return None
 
 
+class Outlook:
+    """Whether enough is certain for the holder of a promise before the promised instant.
+
+    It follows the log of changed nodes. Until the promised instant, what it says of a node does not depend on time.
+    """
+
+    __slots__ = ("_early_milli", "_others", "_promise", "_reach", "_seen", "_version")
+
+    def __init__(self, trial: Trial, workload: Workload) -> None:
+        """Nothing was looked at yet."""
+        self._promise = trial.snapshot.reservations[workload.id]
+        self._reach = trial.reaches.of(workload)
+        self._version = self._reach.version
+        self._others = _promises_but(trial, self._promise)
+        self._early_milli: dict[str, int] = {}
+        self._seen = 0
+
+    def holds(self, trial: Trial, workload: Workload) -> bool:
+        """Whether promises, and what the holder may take over, are still those that this was made for."""
+        reach = trial.reaches.of(workload)
+        return (
+            self._promise is trial.snapshot.reservations[workload.id]
+            and self._reach is reach
+            and self._version == reach.version
+            and self._others == _promises_but(trial, self._promise)
+        )
+
+    def is_earlier(self, trial: Trial, workload: Workload) -> bool:
+        """Whether there is enough."""
+        snapshot = trial.snapshot
+        claimant = Claimant(trial, workload)
+        is_whole = is_whole_nodes(snapshot, workload.size_milli)
+        changed = snapshot.nodes.changes[self._seen :] if self._seen else snapshot.nodes.by_name.values()
+        for node in set(changed):
+            self._early_milli.pop(node.name, None)
+            if node.indexed_milli is not None and workload.node in (None, node.name):
+                at_s = _certain_from(claimant, node, node.capacity_milli if is_whole else workload.size_milli)
+                if at_s is not None and at_s < self._promise.at_s:
+                    self._early_milli[node.name] = node.capacity_milli
+        self._seen = len(snapshot.nodes.changes)
+        return sum(self._early_milli.values()) >= workload.size_milli
+
+
+def may_be_earlier(trial: Trial, workload: Workload) -> bool:
+    """Whether what was promised to a workload, for an instant to come, might be certain earlier by now."""
+    snapshot = trial.snapshot
+    if any(node.windows for node in snapshot.nodes.restless.values()):
+        return True
+    outlook: Outlook | None = snapshot.outlooks.get(workload.id)
+    if outlook is None or not outlook.holds(trial, workload):
+        outlook = snapshot.outlooks[workload.id] = Outlook(trial, workload)
+    return outlook.is_earlier(trial, workload)
+
+
+def _promises_but(trial: Trial, promise: Reservation) -> list[Reservation]:
+    return [each for each in trial.snapshot.reservations.values() if each is not promise]
+
+
 def _counted_on(claimant: Claimant, nodes: list[NodeState], at_s: int) -> tuple[str, ...]:
     """The runs on these nodes whose devices are certain by then."""
     counted = {
@@ -110,6 +168,8 @@ def _is_certain(claimant: Claimant, run: HeldRun, at_s: int) -> bool:
 
 def is_unfit(trial: Trial, promise: Reservation) -> bool:
     """Whether a node of a promise is fit no longer, which ends it."""
+    if not trial.snapshot.nodes.restless:
+        return False
     for name in promise.holdings:
         node = trial.snapshot.nodes.by_name.get(name)
         if node is None or not node.may_start(trial.now_s):

@@ -26,7 +26,9 @@ class Snapshot:
         now_s: the instant it stands at.
         tree, nodes: budgets with their accounts; nodes with what they hold.
         runs, queued, held, claims, reservations: by id; claims and reservations by their workload's.
-        queues: what waits, by leaf.
+        queues: what waits, by leaf; leaves where nothing does are left out.
+        runs_of: the funded runs of each leaf, by id.
+        told: the reason code that a workload was told last, by id, where the caller keeps it here (`tell`).
         names: how to call a budget node in sentences, where that is not its id.
         unit: what the cluster is made of, as people call one of it.
         packing: on which node what is free is taken; set before the first pass.
@@ -56,7 +58,10 @@ class Snapshot:
         self.queues: dict[str, LeafQueue] = {}
         self.claims: dict[str, Claim] = {}
         self.reservations: dict[str, Reservation] = {}
+        self.told: dict[str, str] = {}
+        self.runs_of: dict[str, dict[str, HeldRun]] = {}
         self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (standing.py)
+        self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
         for node in self.nodes.by_name.values():
             self._watch(node)
@@ -181,8 +186,11 @@ class Snapshot:
         if workload.id in self.queued:
             raise ValueError(f"workload {workload.id!r} is in the queue twice")
         self.queued[workload.id] = workload
-        queue = self.queues.setdefault(leaf.id, LeafQueue())
+        queue = self.queues.get(leaf.id)
+        if queue is None:
+            queue = self.queues[leaf.id] = LeafQueue()
         insort(queue.of(workload), (-workload.priority, workload.submitted_s, workload.id, workload))
+        queue.join_group(workload, self.told)
 
     def dequeue(self, workload_id: str) -> Workload:
         """A workload waits no longer: it starts, is held or cancelled. Its claim and its reservation end."""
@@ -191,10 +199,29 @@ class Snapshot:
         if workload_id in self.reservations:
             self.drop_reservation(workload_id)
         workload = self.queued.pop(workload_id)
-        entries = self.queues[workload.leaf].of(workload)
+        queue = self.queues[workload.leaf]
+        queue.leave_group(workload, self.told)
+        entries = queue.of(workload)
         key = (-workload.priority, workload.submitted_s, workload.id)
         del entries[bisect_left(entries, key)]
+        if not queue.funded and not queue.unallocated:
+            del self.queues[workload.leaf]
         return workload
+
+    def tell(self, workload_id: str, code: str) -> None:
+        """A workload was told that code: passes that are asked for news only do not repeat it."""
+        self._retell(workload_id, code)
+        self.told[workload_id] = code
+
+    def forget_told(self, workload_id: str) -> None:
+        """What a workload was told last counts no more."""
+        self._retell(workload_id, None)
+        self.told.pop(workload_id, None)
+
+    def _retell(self, workload_id: str, code: str | None) -> None:
+        workload = self.queued.get(workload_id)
+        if workload is not None and workload_id not in self.claims:
+            self.queues[workload.leaf].group(workload).retell(self.told.get(workload_id), code)
 
     def hold(self, workload_id: str) -> None:
         """Take a workload out of the queue until it may return."""
@@ -306,11 +333,15 @@ class Snapshot:
         if run.id in self.runs:
             raise ValueError(f"run {run.id!r} is given twice")
         self.runs[run.id] = run
+        if run.funded:
+            self.runs_of.setdefault(run.leaf.id, {})[run.id] = run
         for name, amount_milli in run.holdings.items():
             node = self.nodes.by_name.get(name)
             if node is None:
                 raise ValueError(f"run {run.id!r} is on node {name!r}, which is not known")
             node.runs[run.id] = run
+            if run.leave_by_s is not None:
+                node.leaving[run.id] = run
             node.held_milli += amount_milli
             if node.held_milli > node.capacity_milli:
                 raise ValueError(f"node {name!r} holds more than it has, with run {run.id!r}")
@@ -323,9 +354,12 @@ class Snapshot:
     def vacate(self, run: HeldRun) -> None:
         """Take a run off its nodes."""
         del self.runs[run.id]
+        if run.funded:
+            del self.runs_of[run.leaf.id][run.id]
         for name, amount_milli in run.holdings.items():
             node = self.nodes.by_name[name]
             del node.runs[run.id]
+            node.leaving.pop(run.id, None)
             node.held_milli -= amount_milli
             if run.leave_by_s is None and (run.is_over or not run.funded):
                 node.soft_milli -= amount_milli
@@ -340,6 +374,10 @@ class Snapshot:
         softer = was_leaving - (leave_by_s is not None)
         for name, amount_milli in run.holdings.items():
             node = self.nodes.by_name[name]
+            if leave_by_s is None:
+                del node.leaving[run.id]
+            else:
+                node.leaving[run.id] = run
             if run.is_over or not run.funded:
                 node.soft_milli += softer * amount_milli
             self._resettle(node)
@@ -369,6 +407,7 @@ class Snapshot:
         """Hold devices for a workload whose victims are leaving; its whole contract counts as committed."""
         workload = self.queued[claim.workload]
         self.claims[claim.workload] = claim
+        self.queues[workload.leaf].leave_group(workload, self.told)
         self.commit(self.leaf(workload.leaf), sum(claim.holdings.values()) * workload.min_runtime_s)
         for name in claim.holdings:
             node = self.nodes.by_name[name]
@@ -379,6 +418,7 @@ class Snapshot:
         """Hold nothing any longer for a workload with a claim: it starts, or its plan ended."""
         claim = self.claims.pop(workload_id)
         workload = self.queued[workload_id]
+        self.queues[workload.leaf].join_group(workload, self.told)
         self.commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
         for name in claim.holdings:
             node = self.nodes.by_name[name]

@@ -85,41 +85,84 @@ def comparisons(snapshot: Snapshot) -> dict[str, dict[str, int]]:
 class Reach:
     """What one leaf, at one priority, could take over on each node, and from when on.
 
-    It follows the log of changed nodes, so that asking costs little where little has changed.
+    It follows the log of changed nodes, so that asking costs little where little has changed. `version` grows whenever
+    the leaf may take over from others than before.
     """
 
-    __slots__ = ("_by_node", "_ever", "_now", "_seen", "_whole_ever", "beaten", "leaf", "priority", "sides")
+    __slots__ = (
+        "_by_node",
+        "_ever",
+        "_now",
+        "_seen",
+        "_stale",
+        "_top_ever",
+        "_top_now",
+        "_whole_ever_milli",
+        "_whole_now_milli",
+        "beaten",
+        "leaf",
+        "priority",
+        "sides",
+        "version",
+    )
 
-    def __init__(self, leaf: TreeNode, priority: int, beaten: frozenset[str], sides: object) -> None:
-        """`beaten` are the leaves it may take over from; `sides` what that was worked out from."""
+    def __init__(self, leaf: TreeNode, priority: int) -> None:
+        """Nobody can be taken over from yet."""
         self.leaf = leaf
         self.priority = priority
-        self.beaten = beaten
-        self.sides = sides
+        self.beaten: frozenset[str] = frozenset()
+        self.sides: object = None
+        self.version = 0
         self._by_node: dict[str, tuple[int, list[tuple[int, int]]]] = {}
         self._now: dict[str, int] = {}
         self._ever: dict[str, int] = {}
-        self._whole_ever: dict[str, int] = {}  # capacity of the nodes that are certain whole at some instant
+        self._top_now: int | None = 0  # the largest of these, where it is known
+        self._top_ever: int | None = 0
+        self._whole_now_milli = 0  # capacity of the nodes that could be had whole now
+        self._whole_ever_milli = 0  # capacity of the nodes that are certain whole at some instant
         self._seen = 0
+        self._stale: dict[str, None] = {}
+
+    def shift(self, snapshot: Snapshot, beaten: frozenset[str], sides: object) -> None:
+        """It may take over from these leaves now: nodes with runs of those that make the difference are stale.
+
+        `sides` is what that was worked out from.
+        """
+        for leaf_id in beaten ^ self.beaten:
+            for run in snapshot.runs_of.get(leaf_id, {}).values():
+                for name in run.holdings:
+                    self._stale[name] = None
+                    self._by_node.pop(name, None)
+        self.beaten = beaten
+        self.sides = sides
+        self.version += 1
 
     def on(self, node: NodeState) -> list[tuple[int, int]]:
         """(instant, amount) of the runs of a node that may be taken over, in order of instants."""
         kept = self._by_node.get(node.name)
         if kept is not None and kept[0] == node.version:
             return kept[1]
+        name, beaten, leaf = node.name, self.beaten, self.leaf
         found = []
         for run in node.runs.values():
-            if run.leave_by_s is None and run.holdings[node.name] >= DEVICE_MILLI:
-                from_s = self._from(run)
-                if from_s is not None:
-                    found.append((from_s, run.holdings[node.name]))
+            if run.leave_by_s is not None:
+                continue
+            amount_milli = run.holdings[name]
+            if amount_milli < DEVICE_MILLI:
+                continue
+            if not run.funded:
+                found.append((ALWAYS_S, amount_milli))
+            elif run.contract_end_s is not None and (
+                run.leaf.id in beaten if run.leaf is not leaf else run.priority < self.priority
+            ):
+                found.append((run.contract_end_s, amount_milli))
         for runs in node.shared.values():
             instants = [self._from(run) if run.leave_by_s is None else None for run in runs]
             known = [at_s for at_s in instants if at_s is not None]
             if len(known) == len(runs):
                 found.append((max(known), DEVICE_MILLI))
         found.sort()
-        self._by_node[node.name] = node.version, found
+        self._by_node[name] = node.version, found
         return found
 
     def _from(self, run: HeldRun) -> int | None:
@@ -129,47 +172,80 @@ class Reach:
         is_beaten = run.priority < self.priority if run.leaf is self.leaf else run.leaf.id in self.beaten
         return run.contract_end_s if is_beaten else None
 
+    def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:
+        """The most that could be had on one node, if something may start there, by telling runs to leave now."""
+        self._follow(snapshot)
+        return self._now[node.name]
+
     def most_now_milli(self, snapshot: Snapshot) -> int:
         """The most that could be had on any one node where something may start, by telling runs to leave now."""
         self._follow(snapshot)
-        return max(self._now.values(), default=0)
+        if self._top_now is None:
+            self._top_now = max(self._now.values(), default=0)
+        return self._top_now
+
+    def whole_nodes_now_milli(self, snapshot: Snapshot) -> int:
+        """What the nodes come to that could be had whole by telling runs to leave now."""
+        self._follow(snapshot)
+        return self._whole_now_milli
 
     def most_ever_milli(self, snapshot: Snapshot) -> int:
         """The most on any one node that contracts make certain at some instant, beside what is promised."""
         self._follow(snapshot)
-        return max(self._ever.values(), default=0)
+        if self._top_ever is None:
+            self._top_ever = max(self._ever.values(), default=0)
+        return self._top_ever
 
     def whole_nodes_ever_milli(self, snapshot: Snapshot) -> int:
         """What the nodes come to that contracts make certain whole at some instant, beside what is promised."""
         self._follow(snapshot)
-        return sum(self._whole_ever.values())
+        return self._whole_ever_milli
 
     def _follow(self, snapshot: Snapshot) -> None:
         nodes = snapshot.nodes
-        if self._seen == len(nodes.changes):
+        seen = self._seen
+        if seen == len(nodes.changes) and not self._stale:
             return
-        changed = nodes.changes[self._seen :]
-        everything = nodes.by_name.values()
-        for node in everything if not self._seen or len(changed) > len(nodes.by_name) else dict.fromkeys(changed):
-            self._measure(node, snapshot.now_s)
+        now_s = snapshot.now_s
+        if not seen or len(nodes.changes) - seen > len(nodes.by_name):
+            changed: Iterable[NodeState] = nodes.by_name.values()
+        elif self._stale:
+            changed = {*nodes.changes[seen:], *(nodes.by_name[name] for name in self._stale)}
+        else:
+            changed = set(nodes.changes[seen:])
+        for node in changed:
+            self._measure(node, now_s)
         self._seen = len(nodes.changes)
+        self._stale.clear()
 
     def _measure(self, node: NodeState, now_s: int) -> None:
-        self._whole_ever.pop(node.name, None)
-        if node.indexed_milli is None:
-            self._now[node.name] = self._ever[node.name] = 0
-            return
-        now_milli = ever_milli = node.whole_free_milli() + node.leaving_milli
-        for from_s, amount_milli in self.on(node):
-            ever_milli += amount_milli
-            if from_s <= now_s:
-                now_milli += amount_milli
-        self._now[node.name] = now_milli
-        for promise in node.reservations:
-            ever_milli -= promise.holdings[node.name]
-        self._ever[node.name] = ever_milli
-        if ever_milli == node.capacity_milli:
-            self._whole_ever[node.name] = ever_milli
+        now_milli = ever_milli = 0
+        if node.indexed_milli is not None:
+            now_milli = ever_milli = node.whole_free_milli() + node.leaving_milli
+            for from_s, amount_milli in self.on(node):
+                ever_milli += amount_milli
+                if from_s <= now_s:
+                    now_milli += amount_milli
+            for promise in node.reservations:
+                ever_milli -= promise.holdings[node.name]
+        name, capacity_milli = node.name, node.capacity_milli
+        was_milli = self._now.get(name, 0)
+        if now_milli != was_milli or name not in self._now:
+            self._now[name] = now_milli
+            self._top_now = _new_top(self._top_now, was_milli, now_milli)
+            self._whole_now_milli += capacity_milli * ((now_milli == capacity_milli) - (was_milli == capacity_milli))
+        was_milli = self._ever.get(name, 0)
+        if ever_milli != was_milli:
+            self._ever[name] = ever_milli
+            self._top_ever = _new_top(self._top_ever, was_milli, ever_milli)
+            self._whole_ever_milli += capacity_milli * ((ever_milli == capacity_milli) - (was_milli == capacity_milli))
+
+
+def _new_top(top: int | None, before: int, after: int) -> int | None:
+    """The largest of several amounts after one of them has changed; None where all have to be looked at again."""
+    if top is None or (before == top and after < before):
+        return None
+    return max(top, after)
 
 
 class Reaches:
@@ -222,6 +298,8 @@ class Reaches:
         leaf = snapshot.leaf(workload.leaf)
         known: Reach | None = snapshot.reaches.get(key)
         sides: object
+        if known is None:
+            known = snapshot.reaches[key] = Reach(leaf, workload.priority)
         if self._margin:
             margin_milli_s = self.margin_milli_s(workload)
             sides = beaten = frozenset(
@@ -229,16 +307,14 @@ class Reaches:
                 for other in snapshot.tree.leaves()
                 if other is not leaf and may_swap(leaf, other, margin_milli_s, snapshot.now_s)
             )
-            if known is not None and known.sides == sides:
-                return known
         else:
             sides = self._standings.beaten_sides(leaf)
-            if known is not None and known.sides == sides:
+            if known.sides == sides:
                 return known
             beaten = _leaves_below(snapshot, (name for level in sides for name in level))
-        reach = Reach(leaf, workload.priority, beaten, sides)
-        snapshot.reaches[key] = reach
-        return reach
+        if known.sides != sides:
+            known.shift(snapshot, beaten, sides)
+        return known
 
 
 def _leaves_below(snapshot: Snapshot, sides: Iterable[str]) -> frozenset[str]:

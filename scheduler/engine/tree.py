@@ -120,7 +120,9 @@ class BudgetTree:
         self.root = self._hang(roots[0], None, children, lookback_s, now_s)
         for lost in rows.keys() - self.nodes.keys():
             raise ValueError(f"budget node {lost!r} is not below the root")
+        self.bare_leaves: frozenset[str] = frozenset()  # those that are closed, or entitled to nothing
         self._weigh(self.root)
+        self._note_bare()
 
     def _hang(
         self,
@@ -158,6 +160,15 @@ class BudgetTree:
             node.shares = amount
             node.whole = whole
         self._weigh(self.root)
+        self._note_bare()
+
+    def close(self, name: str) -> None:
+        """A node, and all below it, takes no workloads any more (section 8)."""
+        self.nodes[name].closed = True
+        self._note_bare()
+
+    def _note_bare(self) -> None:
+        self.bare_leaves = frozenset(leaf.id for leaf in self.leaves() if leaf.is_closed or not leaf.is_entitled)
 
     def add_ended_use(self, use: Mapping[str, LeafUse]) -> None:
         """Count what ended runs used; a charge weighs on every node above the leaf."""

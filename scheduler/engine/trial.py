@@ -48,6 +48,9 @@ class Trial:
             ),
             leaf,
         )
+        queue = snapshot.queues[workload.leaf]
+        queue.leave_group(workload, snapshot.told)
+        self._undo.append(lambda: queue.join_group(workload, snapshot.told))
         snapshot.occupy(run)
         self._undo.append(lambda: snapshot.vacate(run))
         if funded:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from .explain import Explainer
 from .placing import allowance_milli, is_whole_nodes, place_on_free
-from .preemption import find_taking
+from .preemption import find_taking, is_out_of_reach
 from .reasons import Code
 from .reservations import Certain, certain_for, is_any_certain
 from .trial import Trial
@@ -30,6 +30,8 @@ class WaitingCodes:
         self._contracts_matter = bool(trial.policy.swap_margin) or any(
             node.windows for node in trial.snapshot.nodes.restless.values()
         )
+        self.are_grouped = not self._contracts_matter
+        """Whether the answers are those of the groups that a leaf's queue keeps (queues.py)."""
 
     def shape(self, workload: Workload) -> Shape:
         """What decides the answer. The length of the contract does only where something could cut it short."""
@@ -119,15 +121,13 @@ class Waits:
 
     def decisions(self, waiting: Sequence[tuple[Workload, int]], told: Mapping[str, str] | None) -> list[Decision]:
         """One decision for each, but for those whose code the caller knows already."""
-        codes = self._by_shape(waiting)
+        codes = self._by_shape([workload for workload, _ in waiting])
         reasons: dict[object, Reason] = {}
         found = []
         for workload, place in waiting:
             shape = self._codes.shape(workload)
             promise = self._promises.get(workload.id)
-            code = codes[shape]
-            if promise is not None and code is not Code.WAITING_NODES:
-                code = Code.WAITING_CAPACITY
+            code = self._own_code(codes[shape], promise)
             if told is not None and told.get(workload.id) == code:
                 continue
             key = (code, shape, workload.id if promise is not None else "")
@@ -136,9 +136,46 @@ class Waits:
             found.append(Decision(workload=workload.id, action=Action.WAIT, reason=reasons[key], place=place or None))
         return found
 
-    def _by_shape(self, waiting: Sequence[tuple[Workload, int]]) -> dict[Shape, Code]:
+    def news(self) -> list[Decision]:
+        """Those of whom the snapshot was told another code last, in the order of their ids.
+
+        Groups in which everybody was told so already are passed by.
+        """
+        snapshot = self._trial.snapshot
+        told = snapshot.told
+        groups = [each for queue in snapshot.queues.values() for each in queue.groups.items()]
+        codes = self._by_shape([group.last() if key[3] else group.any() for key, group in groups])
+        found = []
+        for _, group in groups:
+            code = codes[self._codes.shape(group.any())]
+            known = group.number_told(code)
+            for promise in self._promises.values():
+                if promise.workload in group.members:
+                    own = self._own_code(code, promise)
+                    known += (told.get(promise.workload) == own) - (told.get(promise.workload) == code)
+            if known == len(group.members):
+                continue
+            reason: Reason | None = None
+            for workload in group.members.values():
+                promise_to_it = self._promises.get(workload.id)
+                own = self._own_code(code, promise_to_it)
+                if told.get(workload.id) == own:
+                    continue
+                if promise_to_it is not None:
+                    said = self._reason(workload, own, promise_to_it)
+                else:
+                    said = reason = reason or self._reason(workload, own, None)
+                found.append(Decision(workload=workload.id, action=Action.WAIT, reason=said))
+        found.sort(key=lambda each: each.workload)
+        return found
+
+    def _own_code(self, code: Code, promise: Reservation | None) -> Code:
+        """The code of one of a shape: what was promised to it comes before what the others are told."""
+        return Code.WAITING_CAPACITY if promise is not None and code is not Code.WAITING_NODES else code
+
+    def _by_shape(self, waiting: Sequence[Workload]) -> dict[Shape, Code]:
         """The code of every shape that waits."""
-        shapes = {self._codes.shape(workload): workload for workload, _ in waiting}
+        shapes = {self._codes.shape(workload): workload for workload in waiting}
         codes = {shape: self._code(workload) for shape, workload in shapes.items()}
         if not self._promises:
             return codes
@@ -147,6 +184,10 @@ class Waits:
             for shape, workload in shapes.items()
             if workload.min_runtime_s and codes[shape] not in (Code.WAITING_NODES, Code.TOO_LARGE)
         }
+        if self._codes.are_grouped:
+            funded = {
+                shape: workload for shape, workload in funded.items() if not is_out_of_reach(self._trial, workload)
+            }
         plain = {shape: workload for shape, workload in funded.items() if self._codes.is_plain(workload)}
         within = [shape for shape, workload in plain.items() if self._codes.is_within_reach(workload)]
         if len(plain) < len(funded):

@@ -32,7 +32,6 @@ class Effects:
     Attributes:
         snapshot: what the engine sees, kept up to date.
         jobs, runs: what became of every workload; the runs that hold devices, by id.
-        told: the reason code that each waiting workload was last told.
         ended: how many workloads have ended.
         heap: what will happen: (instant, rank, sequence, what).
     """
@@ -55,7 +54,6 @@ class Effects:
         self.runs: dict[str, RunRecord] = {}
         self.outcome = Outcome(scenario, jobs=list(self.jobs.values()))
         self.scheduler = scheduler_for(scenario, self.snapshot, self.jobs, self.runs)
-        self.told: dict[str, str] = {}
         self.ended = 0
         self.heap: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -123,7 +121,7 @@ class Effects:
         record.state = state
         record.end_s = self.now_s
         self.ended += 1
-        self.told.pop(record.job.id, None)
+        self.snapshot.forget_told(record.job.id)
         self._note_demand(record)
         for follower in self._followers.get(record.job.id, ()):
             at_s = self.now_s + follower.job.think_s
@@ -332,7 +330,7 @@ class Effects:
         self._note_steps()
 
     def _close(self, name: str) -> None:
-        self.snapshot.tree.nodes[name].closed = True
+        self.snapshot.tree.close(name)
 
     # --- books ----------------------------------------------------------------------------------------------------
 

@@ -38,7 +38,7 @@ class Scheduler(Protocol):
         """The queue's ids in the order in which a pass would consider them if nothing could start."""
 
     def decide(self, told: Mapping[str, str]) -> Plan:
-        """One pass over the world as it stands. `told` are the codes that those who wait have been told last."""
+        """One pass over the world as it stands. `told` (the snapshot's) are the codes that those who wait know."""
 
     def is_moved_by_time(self) -> bool:
         """Whether a pass could decide something new although nothing happened since the last one."""
@@ -72,7 +72,7 @@ class Contracts:
 
     def decide(self, told: Mapping[str, str]) -> Plan:
         """A pass of the engine."""
-        return decide(self._snapshot, self._policy, told)
+        return decide(self._snapshot, self._policy, only_news=True)
 
     def is_moved_by_time(self) -> bool:
         """Figures move while funded runs go on."""

@@ -50,7 +50,6 @@ class World(Effects):
         """Everything from outside is on the heap; nothing has happened yet."""
         super().__init__(scenario)
         self._on_progress = on_progress
-        self._standings: object = None  # what the last pass decided by
         self._fill_heap()
 
     def _fill_heap(self) -> None:
@@ -104,13 +103,16 @@ class World(Effects):
 
     def _next_pass_before(self, event_s: int) -> int:
         """The next instant of the grid at which a pass could decide something new, or that of the next event."""
-        if not self.scheduler.is_moved_by_time():
-            return event_s
         snapshot, every_s = self.snapshot, self.policy.pass_every_s
         at_s = (self.now_s // every_s + 1) * every_s
-        while at_s < event_s and not self.policy.swap_margin:
+        if at_s >= event_s or not self.scheduler.is_moved_by_time():
+            return event_s
+        if self.policy.swap_margin:
+            return at_s
+        standings = self.scheduler.standings() if self.outcome.passes else None  # what the last pass decided by
+        while at_s < event_s:
             snapshot.advance(at_s)
-            if self.scheduler.standings() != self._standings:
+            if self.scheduler.standings() != standings:
                 break
             at_s += every_s
         return min(at_s, event_s)
@@ -135,10 +137,9 @@ class World(Effects):
             self._happen()
             if not self.snapshot.queued and not self.snapshot.held and not self._must_empty_nodes():
                 return
-            plan = self.scheduler.decide(self.told)
+            plan = self.scheduler.decide(self.snapshot.told)
             self.outcome.passes += 1
             if not self._apply(plan):
-                self._standings = self.scheduler.standings()
                 return
 
     def _must_empty_nodes(self) -> bool:
@@ -189,10 +190,10 @@ class World(Effects):
             return
         code = decision.reason.code
         is_waiting = decision.action in (Action.WAIT, Action.CLAIM)
-        if is_waiting and self.told.get(decision.workload) == code:
+        if is_waiting and self.snapshot.told.get(decision.workload) == code:
             return
         if is_waiting:
-            self.told[decision.workload] = code
+            self.snapshot.tell(decision.workload, code)
         else:
-            self.told.pop(decision.workload, None)
+            self.snapshot.forget_told(decision.workload)
         self._log(decision.workload, decision.action.value, decision.reason)
