@@ -1,12 +1,13 @@
 """The budget tree of a stretch of history, with its dated shares, in a scenario's terms.
 
-What a node has not given to its children is a child of its own, so that shares stay basis points of the whole. A node
-that was a leaf at the start and has children at the end keeps its work under a child that stands for itself.
+What a node has not given to its children is a child of its own, so that shares stay basis points of the whole. Where a
+leaf was divided within the stretch, its earlier work has moved into a closed child (`budgets.services.tree.keep_past`):
+until then that child stands for the leaf, and has all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -51,7 +52,7 @@ class Tree:
             wholes[parent] = wholes.get(parent, 0) + amount
         nodes = [TreeNode(ROOT, None, 1, 1)]
         nodes += [TreeNode(name, parent, amount, wholes[parent]) for (parent, name), amount in divided[0].items()]
-        return nodes, [*self._changes(days, divided), *self._closings(days, divided)]
+        return nodes, [*self._changes(days, divided), *self._closings(divided[0])]
 
     def _days(self) -> list[date]:
         """The first day, and each later one on which a share begins or ends."""
@@ -67,16 +68,16 @@ class Tree:
         given = self._given(day)
         found: dict[tuple[str, str], int] = {}
         ghosts = {node.id for node in self.positions.tree() if node.id.endswith(GHOST)}
+        kept = self._kept()
         for parent, children in parents.items():
             name = self._scenario_name(parent)
             amounts = {child: given.get(child, 0) for child in children}
             found.update({(name, child): amount for child, amount in amounts.items()})
             rest = max(0, WHOLE_BASIS_POINTS - sum(amounts.values()))
-            ghost = f"{parent}{GHOST}"
-            if ghost in ghosts:
-                is_leaf = not sum(amounts.values()) and self._was_leaf(parent)
-                found[name, ghost] = rest if is_leaf else 0
-                rest = 0 if is_leaf else rest
+            if f"{parent}{GHOST}" in ghosts:
+                found[name, f"{parent}{GHOST}"] = 0
+            if parent in kept and not sum(amounts.values()):
+                found[name, kept[parent]], rest = rest, 0
             found[name, f"{name}{UNASSIGNED}"] = rest
         return found
 
@@ -112,10 +113,19 @@ class Tree:
     def _scenario_name(self, code: str) -> str:
         return ROOT if code == self.rows[0]["id"] else code
 
-    def _was_leaf(self, code: str) -> bool:
-        """Whether all its children came after the start."""
-        children = [row["db_id"] for row in self.rows if row["parent"] == code]
-        return all(self.created[pk] > self.start for pk in children)
+    def _kept(self) -> dict[str, str]:
+        """The child that holds the earlier work of each node that was a leaf at the start.
+
+        It bears its parent's date of birth, and was closed when it was made.
+        """
+        ids = {row["id"]: row["db_id"] for row in self.rows}
+        return {
+            row["parent"]: row["id"]
+            for row in self.rows
+            if row["parent"] is not None
+            and self.created[row["db_id"]] == self.created[ids[row["parent"]]]
+            and self.closed.get(row["db_id"], self.start) > self.start
+        }
 
     def _changes(self, days: Sequence[date], divided: Sequence[dict[tuple[str, str], int]]) -> list[Happening]:
         found = []
@@ -127,25 +137,15 @@ class Tree:
                 found.append(Happening(at_s, "shares", shares=shares))
         return found
 
-    def _closings(self, days: Sequence[date], divided: Sequence[dict[tuple[str, str], int]]) -> list[Happening]:
-        """Nodes that were closed, and the children that stand for former leaves, from when these have others."""
-        found = []
+    def _closings(self, divided: Mapping[tuple[str, str], int]) -> list[Happening]:
+        """Nodes that were closed; what only keeps charges of work that hangs elsewhere now takes nothing at all."""
+        found = [Happening(0, "close", subject=name) for _, name in divided if name.endswith(GHOST)]
         for row in self.rows:
             closed_at = self.closed.get(row["db_id"])
             if closed_at is not None and closed_at < self.end and row["parent"] is not None:
                 at_s = max(0, int((closed_at - self.start).total_seconds()))
                 found.append(Happening(at_s, "close", subject=row["id"]))
-        for _, name in divided[0]:
-            if name.endswith(GHOST):
-                ends = [day for day, now in zip(days, divided, strict=True) if not _amount(now, name)]
-                if ends:
-                    at_s = int((queries.midnight(ends[0]) - self.start).total_seconds())
-                    found.append(Happening(max(0, at_s), "close", subject=name))
         return found
-
-
-def _amount(divided: dict[tuple[str, str], int], name: str) -> int:
-    return sum(amount for (_, each), amount in divided.items() if each == name)
 
 
 def read(cluster: Cluster, start: datetime, end: datetime, leaf_ids: set[int]) -> Tree:
