@@ -106,3 +106,17 @@ def test_how_often_the_driver_looks_changes_no_instant(make_world: Callable[...,
     world.step(100)
     world.step(900)
     assert (world.runs(often), world.runs(seldom)) == ([(0, 55)], [(100, 155)])
+
+
+@pytest.mark.parametrize("batch", [1, 2, 500])
+def test_how_many_report_in_one_transaction_changes_nothing(
+    make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(simulation, "BATCH", batch)
+    world = make_world(nodes={"h1": 8, "h2": 8})
+    sims = [{"startup_s": 5 + number, "duration_s": 50 * number} for number in range(5)]
+    submitted = [world.submit("A", gpus=3 - number % 2, sim=sim) for number, sim in enumerate(sims)]
+    world.step(0)
+    assert simulation.advance(world.cluster, at(1_000))
+    assert [world.runs(each) for each in submitted] == [[(0, 5 + 51 * number)] for number in range(5)]
+    assert not simulation.advance(world.cluster, at(1_000))
