@@ -59,7 +59,7 @@ class Assumptions:
         14.0, "days", "mean time between gangs of up to half the cluster of one large team", "free"
     )
     # work beyond entitlements
-    free_median_h: float = _assume(8.0, "h", "median duration of unallocated work", "Philly: sweeps, hours")
+    free_median_h: float = _assume(12.0, "h", "median duration of unallocated work", "free: what can wait is long")
     free_spread: float = _assume(1.0, "sigma of ln", "spread of the durations of unallocated work", "Philly")
     free_think_h: float = _assume(0.5, "h", "mean pause between two of a loop", "free")
     # the world

@@ -84,7 +84,7 @@ def kinds(assume: Assumptions) -> Mapping[str, Kind]:
                 (0, 0),
                 assume.free_median_h * hour,
                 assume.free_spread,
-                72 * hour,
+                96 * hour,
                 assume.free_think_h * hour,
             ),
         )
