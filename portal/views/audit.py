@@ -44,6 +44,11 @@ class Line:
     verb: str
     diffs: Sequence[Diff]
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it began something, that was nothing before; for a share that is 0 %."""
+        return self.entry.before is None
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:

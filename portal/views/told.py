@@ -24,7 +24,8 @@ class Messages(Page):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         """One page of it."""
-        rows = Message.objects.filter(person=request.user.pk).order_by("-pk")
+        person: Person = request.user  # type: ignore[assignment]
+        rows = Message.objects.filter(person=person).order_by("-pk")
         show = choice(request, "show", SHOWN, "all")
         kind = choice(request, "kind", {"": "", **dict(Kind.choices)}, "")
         newest = rows.values_list("pk", flat=True).first()
@@ -44,7 +45,8 @@ class Messages(Page):
             "shown": SHOWN,
             "kind": kind,
             "kinds": Kind.choices,
-            "has_mail": has_mail(request.user),  # type: ignore[arg-type]
+            "has_mail": has_mail(person),
+            "has_way": has_mail(person) or Webhook.objects.filter(person=person).exists(),
         }
         return render_page(request, "messages", context)
 
