@@ -9,6 +9,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from budgets import desks
 from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import (
     Delegation,
@@ -22,7 +23,7 @@ from budgets.models import (
     Share,
     State,
 )
-from budgets.queries import in_force, today
+from budgets.queries import in_force, midnight, today, tree_on
 from budgets.services import delegations, people, reallocations, requests, roles
 from tests.budgets.laboratory import Lab
 
@@ -619,3 +620,57 @@ def test_a_proposal_whose_shares_changed_meanwhile_is_made_again(lab: Lab) -> No
     with pytest.raises(ConflictError, match="4,000 basis points now, and had 5,000"):
         reallocations.approve(reallocation=proposed, by=lab.chief, reason="yes")
     assert shares_now(lab)["A1"] == 4000
+
+
+# --- days, and who is gone ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("second", "decides"), [(-1, False), (0, True), (86_399, True), (86_400, False)])
+def test_a_delegate_decides_from_the_first_second_to_the_last(
+    lab: Lab, second: int, decides: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = today() + timedelta(days=3)
+    delegations.give(
+        giver=lab.pi, delegate=lab.stranger, node=lab.a, limit_basis_points=500, valid_from=first,
+        valid_until=first + timedelta(days=1),
+    )  # fmt: skip
+    request = asked(lab)
+    at = midnight(first) + timedelta(seconds=second)
+    monkeypatch.setattr(timezone, "now", lambda: at)
+    ways = desks.ways_to_decide(lab.stranger, desks.matter_of(request))
+    assert ways == ([lab.pi] if decides else [])
+
+
+def test_a_budget_past_its_end_while_its_renewal_is_pending(lab: Lab) -> None:
+    ended = today()
+    lab.give(lab.a, {lab.a1: 5000}, start=today() - timedelta(days=30), end=ended)
+    lab.give(lab.a, {lab.a1: 0}, start=ended)
+    request = asked(lab, more=5000)
+    assert "A1" not in shares_now(lab)  # nothing is kept by a status: the date has come
+    assert tree_on(lab.north, today())[1].unassigned == 10_000
+    reallocations.apply_directly(
+        parent=lab.a, cluster=lab.north, shares={lab.a1: 5000}, starts_on=today(), by=lab.pi, reason="renewed",
+        request=request,
+    )  # fmt: skip
+    assert shares_now(lab)["A1"] == 5000
+
+
+def test_overlapping_and_gapped_dates_in_any_order(lab: Lab) -> None:
+    day = today() + timedelta(days=10)
+    for first, last, points in ((0, 5, 3000), (20, None, 1000), (2, 4, 4000)):
+        reallocations.apply_directly(
+            parent=lab.a,
+            cluster=lab.north,
+            shares={lab.a2: points},
+            starts_on=day + timedelta(days=first),
+            ends_on=None if last is None else day + timedelta(days=last),
+            by=lab.pi,
+            reason="r",
+        )
+    held = Share.objects.filter(node=lab.a2).order_by("valid_from")
+    assert list(held.values_list("basis_points", "valid_from", "valid_until")) == [
+        (3000, day, day + timedelta(days=2)),
+        (4000, day + timedelta(days=2), day + timedelta(days=4)),
+        (3000, day + timedelta(days=4), day + timedelta(days=5)),
+        (1000, day + timedelta(days=20), None),
+    ]
