@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 
 from django.db import connection
+from django.utils import timezone
 
 from budgets.models import BudgetNode, Cluster
 from budgets.queries import all_entitlement_steps, day_of
@@ -29,7 +30,7 @@ _USEFUL = """
 SELECT node, sum(size_milli * (ends - begins))::bigint FROM (
     SELECT r.path, r.size_milli,
         greatest(extract(epoch FROM r.running_at)::bigint, %(start)s) AS begins,
-        least(coalesce(extract(epoch FROM r.ended_at)::bigint, %(end)s), %(end)s) AS ends
+        least(coalesce(extract(epoch FROM r.ended_at)::bigint, %(now)s), %(end)s) AS ends
     FROM scheduler_run r JOIN scheduler_workload w ON w.id = r.workload_id
     WHERE r.cluster_id = %(cluster)s AND r.funded AND r.end_reason <> ALL(%(credited)s)
         AND r.running_at < to_timestamp(%(end)s)
@@ -89,6 +90,7 @@ def _useful(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end:
                 "cluster": cluster.pk,
                 "start": int(start.timestamp()),
                 "end": int(end.timestamp()),
+                "now": int(timezone.now().timestamp()),
                 "nodes": [node.pk for node in nodes],
                 "credited": list(CREDITED),
                 "kept": list(KEPT),
