@@ -15,7 +15,7 @@ from random import Random
 from django.db import transaction
 
 from budgets.models import BudgetNode
-from portal.demo import organisation, past, reviews
+from portal.demo import organisation, past, requests, reviews
 from portal.demo.feed import FOUNDED
 from portal.demo.organisation import Laboratory
 from portal.supervisor.processes import end_with_parent
@@ -53,6 +53,7 @@ def build(*, seed: int, weeks: int, log_ins: Path, say: Say, now: datetime | Non
             added = history.add(cluster, past.workloads(lab, plan, outcome, chance))
             usage.rebuild(cluster, start, end, now=end)
             say(f"{cluster.name}: {added.workloads:,} workloads, {added.runs:,} runs")
+        requests.ask(lab, end)
         reviews.hold(lab, end)
         _draw_log_ins(lab, log_ins)
     return lab
