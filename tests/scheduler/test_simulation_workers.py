@@ -1,4 +1,4 @@
-"""Simulations on real workers: sent as a group over the broker, cancelled in mid-run, and given up by a killed worker."""
+"""Simulations on real workers: sent as a group over the broker, cancelled in mid-run, left by a killed worker."""
 
 from __future__ import annotations
 
