@@ -261,8 +261,9 @@ def give_up(*, node: Node, as_of: datetime, now: datetime) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What has become of one rank, with its node."""
+    """What has become of one rank, with its node, and since when its run is known to really run."""
 
+    run_running_at: datetime | None
     index: int
     node_id: int
     node: str
@@ -286,7 +287,7 @@ def settle(*, cluster_id: int, at_of: Mapping[int, datetime]) -> None:
     stops: dict[int, tuple[str, datetime]] = {}
     for run_id, ranks in gangs.items():
         starts = [rank.began_at for rank in ranks if rank.began_at is not None]
-        if len(starts) == len(ranks):
+        if len(starts) == len(ranks) and ranks[0].run_running_at is None:
             began[run_id] = max(starts)
         trouble = _first_trouble(ranks)
         code = _code_of(trouble)
@@ -306,7 +307,7 @@ def settle(*, cluster_id: int, at_of: Mapping[int, datetime]) -> None:
 def _outcomes(run_ids: Iterable[int]) -> dict[int, list[_Outcome]]:
     """The ranks of these runs, by run."""
     found: dict[int, list[_Outcome]] = {}
-    columns = ("index", "node_id", "node__name", "state", "began_at", "exited_at", "exit_code")
+    columns = ("run__running_at", "index", "node_id", "node__name", "state", "began_at", "exited_at", "exit_code")
     rows = Rank.objects.filter(run__in=run_ids).order_by("run_id", "index")
     for run_id, *values in rows.values_list("run_id", *columns):
         found.setdefault(run_id, []).append(_Outcome(*values))
