@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from budgets.errors import ConflictError, InputError, NotAllowed
@@ -396,3 +396,28 @@ def test_it_is_answered_once_by_a_manager_there_with_the_figures(lab: Lab) -> No
     with transaction.atomic(), pytest.raises(ConflictError, match=r"answered already, by .*: Partly"):
         follow_ups.answer(follow_up=row, verdict="worked", text="well", by=lab.chief, books_of=books_of)
     assert LedgerEntry.objects.filter(verb="follow_up.answered").count() == 1
+
+
+def test_the_database_keeps_what_is_frozen_and_what_is_over(lab: Lab, meeting: Review) -> None:
+    a1 = item(meeting, "A1")
+    reviews.speak(item=a1, kind="dissents", text="too early", by=lab.chief)
+
+    def refused(change) -> bool:
+        try:
+            with transaction.atomic():
+                change()
+        except IntegrityError:
+            return True
+        return False
+
+    here = Review.objects.filter(pk=meeting.pk)
+    assert refused(lambda: here.update(snapshot={}))
+    assert refused(lambda: here.update(snapshot_id="0" * 16))
+    assert not refused(lambda: a1.voices.update(text="too soon"))
+    close(meeting, lab.pi)
+    assert refused(lambda: here.update(title="another"))
+    assert refused(lambda: here.delete())
+    assert refused(lambda: ReviewItem.objects.filter(pk=a1.pk).update(pencil=1))
+    assert refused(lambda: a1.voices.update(text="never mind"))
+    assert refused(lambda: a1.voices.all().delete())
+    assert refused(lambda: Voice.objects.create(item=a1, person=lab.pi, kind="abstains"))
