@@ -68,6 +68,11 @@ app.conf.beat_schedule = {
         "schedule": THRESHOLDS_S,
         "options": {"expires": THRESHOLDS_S},
     },
+    "tell-of-bad-ends": {
+        "task": "scheduler.tasks.tell_of_bad_ends",
+        "schedule": SEND_S,
+        "options": {"expires": SEND_S},
+    },
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "sum-up-days": {"task": "scheduler.tasks.sum_up_days", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "look-after-simulations": {

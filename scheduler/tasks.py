@@ -6,7 +6,7 @@ from celery import shared_task
 
 from budgets.models import Cluster
 from scheduler import loop
-from scheduler.services import passes, simulating, thresholds, timeline, usage
+from scheduler.services import bad_ends, passes, simulating, thresholds, timeline, usage
 
 
 @shared_task(ignore_result=True)
@@ -84,3 +84,9 @@ def forget_old_simulations() -> int:
 def check_thresholds() -> int:
     """Beat's, every ten minutes: tell of budgets whose use has passed a mark."""
     return thresholds.check()
+
+
+@shared_task(ignore_result=True)
+def tell_of_bad_ends() -> int:
+    """Beat's, every minute: tell people of their workloads that were preempted, lost or have failed."""
+    return bad_ends.tell()

@@ -1,0 +1,71 @@
+"""Telling people of their workloads that were preempted, lost, stopped by others, or have failed.
+
+A task looks at the runs that ended lately; what a run was told of is told once, so it needs no memory of its own and
+costs passes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.utils import timezone
+
+from budgets.models import Cluster, Kind, Message
+from budgets.services import messages
+from scheduler.models import Run, Workload
+
+LOOKED_BACK = timedelta(hours=2)
+"""How far back ends are looked for: longer than a run can be lost before it is known (65 min)."""
+OWN_ENDS = ("finished", "cancelled")
+"""Ends that its owner brought about."""
+TOLD_MAX = 500
+"""In one run of the task; the next goes on with the rest."""
+
+
+def tell(now: datetime | None = None) -> int:
+    """Tell the owners of runs that ended otherwise than they wanted. How many were told."""
+    now = now or timezone.now()
+    told = 0
+    for cluster in Cluster.objects.order_by("pk"):
+        ended = Run.objects.filter(cluster=cluster, ended_at__gte=now - LOOKED_BACK, workload__owner__is_active=True)
+        told += _tell_each(ended.exclude(end_reason__in=OWN_ENDS).select_related("workload__owner", "preempted_by"))
+    return told
+
+
+def _tell_each(runs: Iterable[Run]) -> int:
+    """Of those that were not told of yet: one query finds them, however many ended."""
+    by_key = {f"run:{run.pk}:ended": run for run in runs}
+    known = Message.objects.filter(key__in=[f"{key}:{run.workload.owner_id}" for key, run in by_key.items()])
+    done = {key.rpartition(":")[0] for key in known.values_list("key", flat=True)}
+    told = 0
+    for key, run in by_key.items():
+        if key in done:
+            continue
+        owner = run.workload.owner
+        assert owner is not None
+        with transaction.atomic():
+            told += messages.tell(
+                to=[owner],
+                kind=Kind.WORKLOAD,
+                subject=_said(run),
+                text=run.workload.reason_text,
+                path=f"/workloads/{run.workload.code}/",
+                key=key,
+            )
+        if told >= TOLD_MAX:
+            break
+    return told
+
+
+def _said(run: Run) -> str:
+    """What happened, and what follows."""
+    code, state = run.workload.code, run.workload.state
+    if run.end_reason == "failed":
+        return f"{code} has failed" + (f" with exit status {run.exit_code}" if run.exit_code is not None else "")
+    if run.end_reason.startswith("preempted") and run.preempted_by is not None:
+        what = f"{code} was preempted by {run.preempted_by.code}"
+    else:
+        what = f"{code} was ended: {run.end_reason.replace('_', ' ')}"
+    return f"{what}; it waits in the queue again" if state == Workload.State.QUEUED else what
