@@ -23,6 +23,7 @@ from portal.views import (
     reviews,
     search,
     signing,
+    simulation_timeline,
     simulator,
     submit,
     timeline,
@@ -104,6 +105,9 @@ urlpatterns = [
     path("simulator/", simulator.Simulations.as_view(), name="simulator"),
     path("simulator/new/", simulator.NewSimulation.as_view(), name="new_simulation"),
     path("simulator/<int:number>/", simulator.SimulationPage.as_view(), name="simulation"),
+    path(
+        "simulator/<int:number>/timeline/", simulation_timeline.SimulationTimeline.as_view(), name="simulation_timeline"
+    ),
     path("simulator/<int:number>/cancel/", simulator.ChangeSimulation.as_view(verb="cancel"), name="cancel_simulation"),
     path("simulator/<int:number>/again/", simulator.ChangeSimulation.as_view(verb="again"), name="simulate_again"),
     path("simulator/<int:number>/figures/", simulator.SimulationFile.as_view(what="figures"), name="figures_file"),

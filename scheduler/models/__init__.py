@@ -10,6 +10,7 @@ from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField, TimestampRa
 from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
 from scheduler.models.simulations import Simulation, SimulationPart
+from scheduler.models.timelines import TimelineTile
 from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, Run, Workload, WorkloadNumber
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "SecondField",
     "Simulation",
     "SimulationPart",
+    "TimelineTile",
     "TimestampRange",
     "TreeVersion",
     "UsageHour",

@@ -18,7 +18,7 @@ from django.db.models import Count
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Device, Holding, Node, NodeSpell, Rack, Rank, Run, Workload
-from scheduler.services import bulk, events, policies, workloads
+from scheduler.services import bulk, events, policies, timeline, workloads
 from scheduler.services.events import Entry, Kind
 
 BATCH = 5_000
@@ -156,6 +156,7 @@ def add(cluster: Cluster, past: Iterable[PastWorkload]) -> Added:
         runs = _store_runs(cluster, given, rows)
         _store_decisions(given, rows)
         _log(cluster, given, rows, runs)
+        timeline.forget(cluster)
     return Added(len(rows), len(runs))
 
 

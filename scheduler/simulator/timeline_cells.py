@@ -1,8 +1,9 @@
 """A stretch of a timeline in few marks: cells of time and nodes, each divided among who held them.
 
 A cell is a group of neighbouring nodes during one column of time. It is cut into lanes from top to bottom: teams in
-their order, what can be interrupted after what can't within each, then free. So a lane's height means a part of the
-devices, and nothing that held more than half a lane's worth is lost; neighbouring equal lanes are one mark.
+their order, within each what can't be interrupted, what is after its contract, what is unallocated, and last what is
+free. So a lane's height means a part of the devices, and nothing that held more than half a lane's worth is lost;
+neighbouring equal lanes are one mark.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .timeline import INTERRUPTIBLE, TO_COME, Bar, Timeline, parts_of, was_taken
+from .timeline import INSIDE, INTERRUPTIBLE, TO_COME, Bar, Timeline, parts_of, was_taken
 
 MARKS_MAX = 9_000
 """Marks of one chart; the axis, the spells of unfit nodes and the labels are drawn beside them."""
 BARS_MAX = 2_500
 """A view with no more bars than this shows each of them."""
-COLUMNS, GROUPS = 240, 64
-"""The grid of a view that shows cells, at most."""
-LANE_STEPS = (8, 6, 4, 3, 2, 1)
-"""Lanes of a group, the finest first; the first that stays within MARKS_MAX is drawn."""
+COLUMNS, GROUPS = 180, 64
+"""The grid of a view that shows cells, at most; one more column where the view does not begin with one."""
+WIDTHS_S = (60, 300, 600, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 345_600)
+"""Columns are as wide as one of these, and begin at multiples of it."""
+LANES_MAX, LOOKS_MAX = 8, 48_000
+"""Lanes of a group, and lanes of all cells, at most; fewer where they would be more than MARKS_MAX marks."""
 
 
 class View(NamedTuple):
@@ -49,12 +52,12 @@ class Grid(NamedTuple):
 
 
 class Held(NamedTuple):
-    """How long how much was held in a cell, and whether it could be interrupted; `team` is an index."""
+    """How long how much was held in a cell: INSIDE (safe), OVER or UNALLOCATED; `team` is an index."""
 
     group: int
     column: int
     team: int
-    is_interruptible: bool
+    kind: int
     milli_s: int
 
 
@@ -66,7 +69,7 @@ class Mark(NamedTuple):
     from_column: int
     until_column: int
     team: int
-    is_interruptible: bool
+    kind: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,27 +101,30 @@ def bars_in(timeline: Timeline, view: View) -> list[Bar]:
 
 
 def grid_of(view: View) -> Grid:
-    """How a view is cut: at most GROUPS groups and COLUMNS columns, each of a second at least."""
+    """How a view is cut, widened to whole columns: at most GROUPS groups and COLUMNS + 1 columns."""
     rows = max(view.end_row - view.first_row, 1)
     per_group = -(-rows // GROUPS)
-    column_s = -(-view.span_s // COLUMNS)
-    return Grid(view, -(-rows // per_group), per_group, -(-view.span_s // column_s), column_s)
+    width_s = next((each for each in WIDTHS_S if view.span_s <= each * COLUMNS), -(-view.span_s // COLUMNS))
+    from_s = view.from_s // width_s * width_s
+    columns = -(-(view.until_s - from_s) // width_s)
+    widened = view._replace(from_s=from_s, until_s=from_s + columns * width_s)
+    return Grid(widened, -(-rows // per_group), per_group, columns, width_s)
 
 
 def held_in(bars: Iterable[Bar], grid: Grid, now_s: int) -> list[Held]:
     """What the bars held in each cell of a grid, exactly."""
     view, width_s = grid.view, grid.column_s
-    sums: dict[tuple[int, int, int, bool], int] = defaultdict(int)
+    sums: dict[tuple[int, int, int, int], int] = defaultdict(int)
     for bar in bars:
         group = (bar.node - view.first_row) // grid.per_group
         for kind, from_s, until_s in parts_of(bar, now_s):
             start_s, end_s = max(from_s, view.from_s) - view.from_s, min(until_s, view.until_s) - view.from_s
             if kind == TO_COME or end_s <= start_s:
                 continue
-            is_interruptible = kind in INTERRUPTIBLE
+            shown = kind if kind in INTERRUPTIBLE else INSIDE
             for column in range(start_s // width_s, (end_s - 1) // width_s + 1):
                 inside_s = min(end_s, (column + 1) * width_s) - max(start_s, column * width_s)
-                sums[group, column, bar.team, is_interruptible] += inside_s * bar.size_milli
+                sums[group, column, bar.team, shown] += inside_s * bar.size_milli
     return [Held(*key, milli_s) for key, milli_s in sums.items()]
 
 
@@ -134,71 +140,73 @@ def taken_in(bars: Iterable[Bar], grid: Grid) -> dict[tuple[int, int], int]:
 
 
 def cells(
-    grid: Grid, held: Iterable[Held], taken: Mapping[tuple[int, int], int], sizes_milli: Sequence[int], until_s: int
+    grid: Grid,
+    held: Iterable[Sequence[int]],
+    taken: Mapping[tuple[int, int], int],
+    sizes_milli: Sequence[int],
+    until_s: int,
 ) -> Cells:
     """The marks of a view, in as many lanes as its number of marks allows.
 
     Args:
         grid: how the view is cut.
-        held: what was held, each (group, column, team, can be interrupted) once.
+        held: what was held, as `Held`, each (group, column, team, kind) once.
         taken: what was preempted, thousandths by (group, column).
         sizes_milli: of the view's rows, in their order.
         until_s: where what is known ends; columns after it stay empty.
     """
-    by_cell: dict[tuple[int, int], list[Held]] = defaultdict(list)
-    for each in held:
-        by_cell[each.group, each.column].append(each)
+    by_cell: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+    for group, column, team, kind, milli_s in held:
+        by_cell[group, column].append((team, kind, milli_s))
     for found in by_cell.values():
-        found.sort(key=lambda each: (each.team, each.is_interruptible))
-    devices = max(1, max(_group_sizes(grid, sizes_milli), default=1) // 1_000)
-    for lanes in LANE_STEPS:
-        marks = _marks(grid, by_cell, lanes, sizes_milli, until_s) if lanes <= devices or lanes == 1 else None
-        if marks is not None and (len(marks) + len(taken) <= MARKS_MAX or lanes == 1):
+        found.sort()
+    sizes = [sum(sizes_milli[at * grid.per_group : (at + 1) * grid.per_group]) for at in range(grid.groups)]
+    devices = max(1, max(sizes, default=1) // 1_000)
+    lanes = max(1, min(LANES_MAX, devices, LOOKS_MAX // max(len(by_cell), 1)))
+    while True:
+        marks = _marks(grid, by_cell, lanes, sizes, until_s)
+        if lanes == 1 or len(marks) + len(taken) <= MARKS_MAX:
             return Cells(grid, lanes, marks, taken)
-    raise AssertionError("one lane always fits")
-
-
-def _group_sizes(grid: Grid, sizes_milli: Sequence[int]) -> list[int]:
-    return [sum(sizes_milli[at * grid.per_group : (at + 1) * grid.per_group]) for at in range(grid.groups)]
+        lanes = max(1, min(lanes - 1, lanes * (MARKS_MAX - len(taken)) // len(marks)))
 
 
 def _marks(
     grid: Grid,
-    by_cell: Mapping[tuple[int, int], Sequence[Held]],
+    by_cell: Mapping[tuple[int, int], Sequence[tuple[int, int, int]]],
     lanes: int,
     sizes_milli: Sequence[int],
     until_s: int,
 ) -> list[Mark]:
     """The lanes of all groups, neighbours of one look merged."""
     marks: list[Mark] = []
-    view = grid.view
-    for group, size_milli in enumerate(_group_sizes(grid, sizes_milli)):
-        running: list[Mark | None] = [None] * lanes
-        for column in range(grid.columns):
-            begins_s = view.from_s + column * grid.column_s
-            length_s = min(begins_s + grid.column_s, view.until_s, max(until_s, begins_s)) - begins_s
-            looks = _lanes(by_cell.get((group, column), ()), lanes, size_milli * length_s)
-            for lane, look in enumerate(looks):
-                before = running[lane]
-                if before is not None and look == (before.team, before.is_interruptible):
-                    running[lane] = before._replace(until_column=column + 1)
+    view, width_s = grid.view, grid.column_s
+    nothing: list[tuple[int, int] | None] = [None] * lanes
+    for group, size_milli in enumerate(sizes_milli):
+        looks, since = nothing, [0] * lanes
+        for column in range(grid.columns + 1):
+            known_s = min(max(until_s - view.from_s - column * width_s, 0), width_s)
+            found = by_cell.get((group, column), ())
+            now = _lanes(found, lanes, size_milli * known_s) if found and known_s else nothing
+            if now == looks:
+                continue
+            for lane in range(lanes):
+                before = looks[lane]
+                if now[lane] == before:
                     continue
                 if before is not None:
-                    marks.append(before)
-                running[lane] = None if look is None else Mark(group, lane, column, column + 1, *look)
-        marks += [mark for mark in running if mark is not None]
+                    marks.append(Mark(group, lane, since[lane], column, *before))
+                since[lane] = column
+            looks = now
     return marks
 
 
-def _lanes(held: Sequence[Held], lanes: int, whole_milli_s: int) -> list[tuple[int, bool] | None]:
+def _lanes(held: Sequence[tuple[int, int, int]], lanes: int, whole_milli_s: int) -> list[tuple[int, int] | None]:
     """Whose each lane of a cell is: who stands at the middle of it when all parts are laid one after the other."""
-    looks: list[tuple[int, bool] | None] = [None] * lanes
-    if whole_milli_s <= 0:
-        return looks
+    looks: list[tuple[int, int] | None] = [None] * lanes
     lane, filled_milli_s = 0, 0
-    for each in held:
-        filled_milli_s += each.milli_s
+    for team, kind, milli_s in held:
+        filled_milli_s += milli_s
         while lane < lanes and (2 * lane + 1) * whole_milli_s < 2 * lanes * filled_milli_s:
-            looks[lane] = (each.team, each.is_interruptible)
+            looks[lane] = (team, kind)
             lane += 1
     return looks

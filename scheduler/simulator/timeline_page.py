@@ -143,7 +143,7 @@ def _svg_swatch(css: str, x: float, y: float) -> str:
     if css.startswith("f"):
         return f'<rect class="{css}" {box}/>'
     if css == "sw-unal":
-        return f'<rect class="unal s0" fill="url(#k-unal)" {box}/>'
+        return f'<rect class="open s0" fill="url(#k-unal)" {box}/>'
     if css == "sw-idle":
         return f'<rect class="free" {box}/>'
     if css in ("sw-repair", "sw-service"):

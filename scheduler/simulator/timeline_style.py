@@ -39,7 +39,7 @@ TEAMS: tuple[tuple[str, str, str, str], ...] = (
 PLAIN = """
 :root{color-scheme:light dark}
 text{font:12px system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif;font-variant-numeric:tabular-nums}
-text.b{font-weight:600}
+text.b,text.name{font-weight:600}
 text.title{font-size:22px;font-weight:700}
 .halo{paint-order:stroke;stroke-width:4px;stroke-linejoin:round}
 .g,.now{fill:none;stroke-width:1}
@@ -47,7 +47,7 @@ text.title{font-size:22px;font-weight:700}
 .h-repair{stroke-width:1;opacity:.6;fill:none}
 .tex{opacity:.26}
 .promise{opacity:.38}
-.unal{stroke-width:1}
+.open{stroke-width:1}
 .arrow{stroke-width:1.5;paint-order:stroke}
 body{margin:0;font:14px/1.45 system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif}
 main{padding:24px}
@@ -89,8 +89,8 @@ def _colours(look: int) -> str:
         f"figcaption b{{color:{role['ink']}}}button{{border:1px solid {role['ink-3']}}}",
         f"td,tbody th{{border-top:1px solid {role['line']}}}.frame{{background:{role['ink']}}}",
         f"text{{fill:{role['ink-2']}}}text.b,text.title{{fill:{role['ink']}}}.ground{{fill:{role['bg']}}}",
-        f".halo{{stroke:{role['bg']}}}.free{{fill:{role['bg-sunk']}}}.repair{{fill:{role['line']}}}",
-        f".g{{stroke:{role['line-2']};stroke-opacity:.5}}.now{{stroke:{role['ink']}}}.h-over{{stroke:{role['bg']}}}",
+        f".halo{{fill:{role['ink']};stroke:{role['bg']}}}.free{{fill:{role['bg-sunk']}}}.repair{{fill:{role['line']}}}",
+        f".g{{stroke:{role['line-2']};stroke-opacity:.35}}.now{{stroke:{role['ink']}}}.h-over{{stroke:{role['bg']}}}",
         f".h-repair{{stroke:{role['ink-3']}}}.tex{{fill:{role['bg']}}}.edge{{fill:{role['short']}}}",
         f".arrow{{fill:{role['short']};stroke:{role['bg']}}}",
     ]

@@ -138,14 +138,17 @@ def draw_cells(timeline: Timeline, cells: Cells, look: Look) -> str:
     _ground(canvas, timeline)
     tops = [canvas.edges[group * grid.per_group][0] for group in range(grid.groups)]
     lane = height / cells.lanes
-    looks: dict[tuple[int, bool], list[Rectangle]] = defaultdict(list)
+    looks: dict[tuple[int, int], list[Rectangle]] = defaultdict(list)
     for mark in cells.marks:
         x = canvas.x(view.from_s + mark.from_column * grid.column_s)
         width = canvas.x(view.from_s + mark.until_column * grid.column_s) - x
         colour = timeline.teams[mark.team].colour
-        looks[colour, mark.is_interruptible].append((x, tops[mark.group] + mark.lane * lane, width, lane))
-    for number, ((colour, is_interruptible), rectangles) in enumerate(sorted(looks.items())):
-        fills = [_texture_of(colour), "over" if is_interruptible else ""]
+        looks[colour, mark.kind].append((x, tops[mark.group] + mark.lane * lane, width, lane))
+    for number, ((colour, kind), rectangles) in enumerate(sorted(looks.items())):
+        if kind == UNALLOCATED:
+            canvas.path("", rectangles, f"u{colour}")
+            continue
+        fills = [_texture_of(colour), "over" if kind == OVER else ""]
         canvas.layers(f"l{number}", f"f{colour}", rectangles, [fill for fill in fills if fill])
     edges = []
     for (group, column), milli in cells.taken.items():
@@ -207,7 +210,7 @@ def _run(
         thin = THIN if kind in (STARTING, LEAVING) else 1.0
         rectangles = [(x, y + h * (1 - thin) / 2, end - x, h * thin) for y, h in blocks]
         if kind == UNALLOCATED:
-            canvas.path(f"unal s{colour}", rectangles, f"u{colour}")
+            canvas.path(f"open s{colour}", rectangles, f"u{colour}")
             continue
         canvas.path(f"f{colour} promise" if kind == TO_COME else f"f{colour}", rectangles)
         if kind == OVER:
@@ -268,7 +271,7 @@ def _name(canvas: Canvas, bar: Bar, colour: int, x: float, end: float, blocks: S
     if height < LINE - 2 or end - x < LETTER * len(bar.workload) + 14:
         return
     css = f"o{colour}" if bar.is_funded else "halo"
-    canvas.parts.append(f'<text class="b {css}" x="{_n(x + 9)}" y="{_n(y + min(height, 18) / 2 + 4)}">')
+    canvas.parts.append(f'<text class="name {css}" x="{_n(x + 9)}" y="{_n(y + min(height, 18) / 2 + 4)}">')
     canvas.parts.append(f"{escape(bar.workload)}</text>")
 
 

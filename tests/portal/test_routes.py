@@ -174,6 +174,8 @@ ROUTES = [
     Route("simulator/<int:number>/cancel/", "/simulator/{simulation}/cancel/", (SIGN_IN, 404, 302, 404, 302), "post"),
     Route("simulator/<int:number>/again/", "/simulator/{simulation}/again/", (SIGN_IN, 405, 405, 405, 405)),
     Route("simulator/<int:number>/again/", "/simulator/{simulation}/again/", (SIGN_IN, 404, 302, 404, 302), "post"),
+    # It has not run yet, so there is nothing to draw.
+    Route("simulator/<int:number>/timeline/", "/simulator/{simulation}/timeline/", (SIGN_IN, 404, 404, 404, 404)),
     same("simulator/<int:number>/figures/", "/simulator/{simulation}/figures/"),
     Route("simulator/<int:number>/scenario/", "/simulator/{simulation}/scenario/", (SIGN_IN, 404, 404, 404, 404)),
     Route("api/v1/schema/", "/api/v1/schema/", (403, OK, OK, OK, OK)),
