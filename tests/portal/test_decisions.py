@@ -69,7 +69,8 @@ def test_decisions_of_every_road_stand_in_it(calm: Laboratory, as_person: Callab
     for words in (
         "the spring runs", "70.00 → 65.00 −5.00",
         "not before summer",
-        "answers R", "A1: half of it", "65.00 → 67.00 +2.00", "Max dissents (A1): give all of it", "Not funded (A1): the other half",
+        "answers R", "A1: half of it",
+        "65.00 → 67.00 +2.00", "Max dissents (A1): give all of it", "Not funded (A1): the other half",
         "from the planning file", "100.00 → 90.00 −10.00",
     ):  # fmt: skip
         assert words in log, words
