@@ -39,6 +39,11 @@ def say(*, on: Request | Reallocation, by: Person, text: str, audience: str = Au
     if audience not in Audience.values:
         raise InputError("audience", f"must be one of {', '.join(Audience.values)}")
     with transaction.atomic():
+        on = (
+            type(on)
+            .objects.select_related("node" if isinstance(on, Request) else "cluster", "parent", "desk")
+            .get(pk=on.pk)
+        )  # as it is now, whatever the caller read
         checks.allowed(by, "request.see" if isinstance(on, Request) else "reallocation.see", on)
         if audience == Audience.REVIEWERS:
             checks.allowed(by, "comment.see_reviewers", on)
