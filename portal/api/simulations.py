@@ -62,7 +62,7 @@ class WhatIfIn(Strict):
 class SimulationIn(Strict):
     """What is asked: one of `scenario` (a scenario file's object), `history` and `what_if`.
 
-    The first two come with `variants` or a `sweep`, and may have `more` work (an object with `workloads`) laid over them.
+    The first two come with `variants` or a `sweep`; `more` is an object with `workloads`, laid over them.
     """
 
     title = serializers.CharField(max_length=160, allow_blank=True, default="")

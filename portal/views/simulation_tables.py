@@ -210,8 +210,10 @@ def _node(line: NodeLine, sides: Sides) -> Line:
         if charged is None:
             entries.append(NOTHING)
             continue
-        delivery = line.deliveries[index]
+        delivery, whole = line.deliveries[index], sides.charged_milli_s[index]
         below = "asked for nothing" if delivery is None else f"{100 * delivery:.1f} % of owed"
+        if whole:
+            below = f"{100 * charged / whole:.1f} % of all; {below}"
         if index != sides.base and sides.parts[index].number:
             below = f"{_signed(_hours(line.changes_milli_s[index]))}; {below}"
         entries.append(Entry(formats.count(_hours(charged)), below))

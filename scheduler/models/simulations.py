@@ -84,7 +84,7 @@ class SimulationPart(models.Model):
 
     `change` says what is different (`scheduler`, `policy` knobs, `shares`, ...); `figures` what came out
     (scheduler/simulator/comparison.py); `runs` are the records of all runs (scheduler/simulator/recorded.py), null
-    until it has finished, and in sweeps, which keep figures only.
+    until it has finished, and in sweeps, which keep the figures of the whole only.
     """
 
     simulation = models.ForeignKey(Simulation, models.CASCADE, related_name="parts")

@@ -63,6 +63,7 @@ class Sides:
         base: the index of the part that the others are compared with: the first variant that changes nothing, else the
             first that has finished; None while there is none.
         waits: "all", then each class that has work.
+        charged_milli_s: of the whole tree, in each part; None for one that has not finished.
         nodes: as they hang, of siblings first those that lose most.
         off: how far the replay of things as they were is off, None where that is not known.
     """
@@ -70,6 +71,7 @@ class Sides:
     parts: Sequence[SimulationPart]
     base: int | None
     waits: Sequence[WaitLine]
+    charged_milli_s: Sequence[int | None]
     nodes: Sequence[NodeLine]
     off: Mapping[str, Any] | None
 
@@ -144,7 +146,8 @@ def sides(simulation: Simulation, parts: Sequence[SimulationPart]) -> Sides:
     unchanged = [index for index in known if not parts[index].change]
     base = next(iter(unchanged or known), None)
     off = next((known[index].get("off") for index in unchanged), None)
-    return Sides(parts, base, _waits(parts), _nodes(parts, base), off)
+    charged = [None if part.figures is None else part.figures["nodes"][ROOT]["charged_milli_s"] for part in parts]
+    return Sides(parts, base, _waits(parts), charged, _nodes(parts, base), off)
 
 
 def _waits(parts: Sequence[SimulationPart]) -> list[WaitLine]:

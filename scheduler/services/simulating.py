@@ -177,7 +177,7 @@ def run_part(part_id: int) -> bool:
 
 
 def _outcome(part: SimulationPart) -> tuple[dict[str, Any], bytes | None]:
-    """Figures and packed runs of a part; in sweeps the figures alone."""
+    """Figures and packed runs of a part; in sweeps, which may have hundreds of parts, only the figures of the whole."""
     simulation = part.simulation
     seed = part.change.get("seed", 0)
     scenario = changed(scenario_of(simulation), part.change, Random(seed) if seed else None)
@@ -185,7 +185,10 @@ def _outcome(part: SimulationPart) -> tuple[dict[str, Any], bytes | None]:
     told = figures(outcome)
     if simulation.measured is not None and not part.change and not simulation.asked.get("more"):
         told["off"] = wait_error(simulation.measured, outcome)
-    return told, None if simulation.kind == Simulation.Kind.SWEEP else pack(outcome)
+    if simulation.kind == Simulation.Kind.SWEEP:
+        del told["nodes"]
+        return told, None
+    return told, pack(outcome)
 
 
 def scenario_of(simulation: Simulation) -> Scenario:

@@ -146,7 +146,7 @@ def propose(
         by,
         History(cluster, end - timedelta(weeks=weeks), end),
         changes,
-        title=f"Shares of {parent.code} on {cluster.name}: {', '.join(proposals)}",
+        title=f"Shares of {parent.code} on {cluster.name}: {', '.join(proposals)}"[:TITLE_LENGTH],
         parent=parent,
         action=action,
         now=now,

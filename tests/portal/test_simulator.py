@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from budgets.queries import today
 from scheduler.models import Simulation, SimulationPart
 from scheduler.services import simulating, simulations
-from scheduler.services.simulations import File, Variant
+from scheduler.services.simulations import FILE_BYTES, File, Variant
 from tests.portal.conftest import Laboratory
 
 FILE: dict[str, Any] = {
@@ -124,6 +124,7 @@ NORTH = {"work": "history", "cluster": "north"}
         ({"file": uploaded({**FILE, "tree": {"A": 1}})}, "workloads[1].leaf: there is no leaf &quot;B&quot;"),
         ({"file": uploaded(b"{")}, "not JSON"),
         ({"file": uploaded(b"\xff\xfe")}, "small.json is not UTF-8 text."),
+        ({"file": uploaded(b" " * (FILE_BYTES + 1))}, "small.json is larger than 16 MB."),
         ({"file": None}, "Choose a scenario file."),
         ({"work": "dream"}, "dream is not one of the available choices"),
         ({"schedulers": None}, "Choose at least one, or a knob to sweep."),
