@@ -49,11 +49,12 @@ def measure() -> list[Row]:
     rows = []
     for kind in ("quiet", "busy"):
         ms = figures[kind]
-        rows.append(at_most(f"live pass, {kind}: whole", sum(ms.values()), "ms", WHOLE_MS))
+        rows.append(at_most(f"live pass, {kind}: whole", whole(ms), "ms", WHOLE_MS))
         rows.append(plain(f"live pass, {kind}: load", ms["load"], "ms"))
         rows.append(at_most(f"live pass, {kind}: decide", ms["decide"], "ms", DECIDE_MS))
         rows.append(plain(f"live pass, {kind}: apply", ms["apply"], "ms"))
-    rows.append(plain("live pass, the first of all: whole", sum(figures["first"].values()), "ms"))
+        rows.append(plain(f"live pass, {kind}: processor time of the worker", ms["processor"], "ms"))
+    rows.append(plain("live pass, the first of all: whole", whole(figures["first"]), "ms"))
     rows.append(at_most("live pass: peak memory above the idle worker", figures["peak_mib"], "MiB", MEMORY_MIB))
     return rows
 
@@ -97,21 +98,26 @@ def resident_mib() -> float:
 
 
 def timed(cluster_id: int, now: datetime) -> dict[str, float]:
-    """One pass: milliseconds by part, the work around them within `load`."""
+    """One pass: milliseconds by part, the work around them within `load`; and of this process's processor time."""
     from scheduler import loop
 
-    began_s = time.perf_counter()
+    began_s, worked_s = time.perf_counter(), time.process_time()
     result = loop.run_pass(cluster_id, now=now)
-    whole_ms = 1_000 * (time.perf_counter() - began_s)
+    whole_ms, processor_ms = 1_000 * (time.perf_counter() - began_s), 1_000 * (time.process_time() - worked_s)
     assert result is not None
     result.stored.refresh_from_db()
     found = {part: float(getattr(result.stored, f"{part}_ms")) for part in PARTS}
-    return found | {"load": whole_ms - found["decide"] - found["apply"]}
+    return found | {"load": whole_ms - found["decide"] - found["apply"], "processor": processor_ms}
+
+
+def whole(ms: dict[str, float]) -> float:
+    """All parts of a pass."""
+    return sum(ms[part] for part in PARTS)
 
 
 def median(several: list[dict[str, float]]) -> dict[str, float]:
     """The repeat in the middle, by its whole."""
-    return sorted(several, key=lambda each: sum(each.values()))[len(several) // 2]
+    return sorted(several, key=whole)[len(several) // 2]
 
 
 def live_on(cluster_id: int, now: datetime) -> None:
