@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import exp
+from math import ceil, exp
 from typing import Any
 
 from .assumptions import Assumptions
@@ -111,18 +111,8 @@ class Laboratory:
         cycle_s = kind.median_s * exp(LARGE_SPREAD**2 / 2) + LARGE_THINK_S
         at_s = round(chance.uniform(0, cycle_s / 2))
         while (at_s := team.spells.busy_from(at_s)) < self._end_s:
-            if team.name in self._heroes and chance.random() < cycle_s / (assume.hero_days * DAY_S):
-                size = chance.uniform(self._gpus / 4, self._gpus / 2)
-                row_kind = replace(
-                    kind,
-                    name="hero",
-                    contract_s=HERO_CONTRACT_S,
-                    median_s=chance.uniform(*HERO_HOURS) * HOUR_S,
-                    spread=0.0,
-                )
-            else:
-                size, row_kind = max(gpus * chance.choice(LARGE_STEPS), self._gpus / LARGE_PART), kind
-            row_kind = replace(row_kind, sizes=(self._whole_nodes(size),))
+            is_hero = team.name in self._heroes and chance.random() < cycle_s / (assume.hero_days * DAY_S)
+            row_kind = self._hero(kind) if is_hero else self._ordinary(kind, gpus)
             row = self._workload(team, row_kind, person, loop.next_name())
             takes_s = row["startup"] + row["duration"]
             loop.add(row, at_s, takes_s)
@@ -131,10 +121,21 @@ class Laboratory:
         self._rows += loop.rows
         return gpus
 
+    def _hero(self, kind: Kind) -> Kind:
+        """One of a quarter to half the cluster."""
+        size = self._whole_nodes(self._chance.uniform(self._gpus / 4, self._gpus / 2))
+        median_s = self._chance.uniform(*HERO_HOURS) * HOUR_S
+        return replace(kind, sizes=(size,), contract_s=HERO_CONTRACT_S, median_s=median_s, spread=0.0)
+
+    def _ordinary(self, kind: Kind, gpus: float) -> Kind:
+        """One of about what the team spends on large gangs at once, and large at least."""
+        size = self._whole_nodes(max(gpus * self._chance.choice(LARGE_STEPS), self._gpus / LARGE_PART))
+        return replace(kind, sizes=(size,))
+
     def _whole_nodes(self, gpus: float) -> int:
         """Whole nodes, or so many GPUs of one, and at most half the cluster."""
         if gpus <= GPUS_PER_NODE:
-            return max(1, -(-round(gpus * 1_000) // 1_000))
+            return ceil(gpus)
         most = max(GPUS_PER_NODE, self._gpus // 2 // GPUS_PER_NODE * GPUS_PER_NODE)
         return min(most, max(1, round(gpus / GPUS_PER_NODE)) * GPUS_PER_NODE)
 
@@ -143,17 +144,7 @@ class Laboratory:
     def _write_unallocated(self) -> None:
         """What teams want beyond their entitlements, so that demand comes to what is assumed; the bursty want none."""
         assume = self._assume
-        busy = assume.busy_days / (assume.busy_days + assume.quiet_days)
-        bursty = assume.bursty_busy_days / (assume.bursty_busy_days + assume.bursty_quiet_days)
-        funded = sum(
-            team.entitled
-            * (
-                assume.bursty_demand * bursty
-                if team.is_bursty
-                else assume.busy_demand * (busy + (1 - busy) * assume.quiet_demand)
-            )
-            for team in self._teams
-        )
+        funded = sum(team.entitled * self._mean_funded(team) for team in self._teams)
         wanting = [team for team in self._teams if not team.is_bursty]
         beyond = (assume.demand * self._gpus - funded) / sum(team.entitled for team in wanting)
         kind = self._kinds["free"].at_most(self._gpus // 64)
@@ -165,6 +156,15 @@ class Laboratory:
                 size = self._chance.choice(kind.sizes)
                 self._write(team, replace(kind, sizes=(size,)), self._chance.choice(team.people), rests=False)
                 owed -= size
+
+    def _mean_funded(self, team: Team) -> float:
+        """A team's funded demand over its entitlement, busy and quiet together."""
+        assume = self._assume
+        if team.is_bursty:
+            busy = assume.bursty_busy_days / (assume.bursty_busy_days + assume.bursty_quiet_days)
+            return assume.bursty_demand * busy
+        busy = assume.busy_days / (assume.busy_days + assume.quiet_days)
+        return assume.busy_demand * (busy + (1 - busy) * assume.quiet_demand)
 
     # --- loops ----------------------------------------------------------------------------------------------------
 
