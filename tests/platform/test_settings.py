@@ -68,6 +68,17 @@ def test_a_process_beside_the_test_sees_what_the_test_wrote(process_environment:
             "ALLOTMENT_URL: 'allotment' is not an address such as https://allotment.example.org",
         ),
         ("ALLOTMENT_TIME_ZONE", "Mars", "ALLOTMENT_TIME_ZONE: 'Mars' is not a time zone such as Europe/Berlin"),
+        (
+            "ALLOTMENT_EMAIL_URL",
+            "mail.example.org:25",
+            "ALLOTMENT_EMAIL_URL: must be smtp+tls://user:password@host:port, or smtp+ssl:// or smtp:// in its place",
+        ),
+        ("ALLOTMENT_DIGEST_HOUR", "24", "ALLOTMENT_DIGEST_HOUR: 24 is not an hour from 0 to 23"),
+        (
+            "ALLOTMENT_WEBHOOK_NETWORKS",
+            "10.0.0.0/8,inside",
+            "ALLOTMENT_WEBHOOK_NETWORKS: 'inside' does not appear to be an IPv4 or IPv6 network",
+        ),
         ("ALLOTMENT_LOG_LEVEL", "LOUD", "ALLOTMENT_LOG_LEVEL: 'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
         ("SECRET_KEY_FILE", "/not/there", "SECRET_KEY_FILE: cannot read /not/there: No such file or directory"),
     ],
@@ -122,3 +133,26 @@ def test_a_task_reaches_the_private_broker() -> None:
         message = queue.get(timeout=5)
         message.ack()
         assert message.payload == {"n": 7}
+
+
+def test_every_beat_calls_a_task_that_there_is() -> None:
+    app.loader.import_default_modules()
+    assert [each["task"] for each in app.conf.beat_schedule.values() if each["task"] not in app.tasks] == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("", "False  25 False False"),
+        ("smtp://mail.example.org", "True mail.example.org 25 False False"),
+        ("smtp+tls://me:p%40ss@mail.example.org", "True mail.example.org 587 True False"),
+        ("smtp+ssl://mail.example.org:4650", "True mail.example.org 4650 False True"),
+    ],
+)
+def test_the_mail_server_is_named_by_one_address(url: str, said: str) -> None:
+    asked = (
+        "from django.conf import settings as s;"
+        "print(s.HAS_MAIL_SERVER, s.EMAIL_HOST, s.EMAIL_PORT, s.EMAIL_USE_TLS, s.EMAIL_USE_SSL)"
+    )
+    done = manage("shell", "--no-imports", "-c", asked, environment={"ALLOTMENT_EMAIL_URL": url})
+    assert done.stdout == f"{said}\n"
