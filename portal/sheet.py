@@ -167,7 +167,7 @@ def _sentence(node: BudgetNode, rows: Sequence[Row], was: int, left: int, starts
     if not more and not less:
         return f"Nothing changes yet: edit a proposed share of {node.code}."
     if not any(row.change > 0 for row in rows):
-        return f"Takes {_and(less)} of {node.code} from {starts} on, and leaves it unassigned."
+        return f"Takes {_and(less)} and leaves it unassigned in {node.code}, from {starts} on."
     return f"Gives {_and(more)} more of {node.code} from {starts}: {_and(less) or 'from nobody yet'}."
 
 
