@@ -5,7 +5,6 @@ Closing and applying is `review_closing`; what is frozen is `review_snapshots`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import date, datetime, timedelta
 
 from django.db import IntegrityError, transaction
@@ -291,17 +290,20 @@ def entry(
     )
 
 
-def tell(review: Review, subject: str, happened: str, text: str = "", also: Iterable[Person] = ()) -> None:
-    """Tell the managers and reviewers of the node, the managers of its children, and these people."""
-    children = list(review.node.children.filter(closed_at=None).values_list("pk", flat=True))
+def tell(review: Review, subject: str, happened: str, text: str = "") -> None:
+    """Tell the managers and reviewers of the node; and, in one line and without a way in, the managers of its children,
+    who may not read what is said there about the others.
+    """
     grants = RoleGrant.objects.filter(queries.in_force(queries.today())).select_related("person")
     at = grants.filter(node=review.node, role__in=[Role.MANAGER, Role.REVIEWER])
-    below = grants.filter(node__in=children, role=Role.MANAGER)
-    people = {grant.person_id: grant.person for grant in (*at, *below)} | {person.pk: person for person in also}
+    below = grants.filter(node__parent=review.node, node__closed_at=None, role=Role.MANAGER)
+    inside = {grant.person_id: grant.person for grant in at}
+    outside = {grant.person_id: grant.person for grant in below if grant.person_id not in inside}
+    key = f"review:{review.pk}:{happened}"
     messages.tell(
-        to=people.values(), kind=Kind.REVIEW, subject=subject, text=text, path=f"/reviews/{review.pk}/",
-        key=f"review:{review.pk}:{happened}",
-    )  # fmt: skip
+        to=inside.values(), kind=Kind.REVIEW, subject=subject, text=text, path=f"/reviews/{review.pk}/", key=key
+    )
+    messages.tell(to=outside.values(), kind=Kind.REVIEW, subject=subject, path=f"/budget/{review.node.code}/", key=key)
 
 
 def _add(review: Review, node: BudgetNode, cluster: Cluster, position: int, line: Line | None) -> ReviewItem:
