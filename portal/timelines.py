@@ -22,7 +22,7 @@ from scheduler.simulator.timeline_words import DAY_S, Tick, step_of
 
 WIDTH, HALF_WIDTH = 1_060.0, 640.0
 """Of one timeline, and of each of two."""
-TICKS_MAX, TICKS_HALF = 12, 6
+TICKS_MAX, TICKS_HALF = 12, 8
 SHORTEST_S = 60
 LONGEST_S = 400 * DAY_S
 CLOSER, STEP = 2, 2
