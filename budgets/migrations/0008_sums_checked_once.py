@@ -8,6 +8,33 @@ took minutes to commit before.
 from django.db import migrations, models
 from django.db.models import Q
 
+SUM = """
+CREATE OR REPLACE FUNCTION budgets_share_sum() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    faulty record;
+BEGIN
+    -- Two transactions that change siblings meet here, so that neither misses the other's rows.
+    PERFORM 1 FROM budgets_budgetnode WHERE id = NEW.parent_id FOR NO KEY UPDATE;
+    WITH steps AS (
+        SELECT valid_from AS day, basis_points AS change FROM budgets_share
+        WHERE parent_id = NEW.parent_id AND cluster_id = NEW.cluster_id
+        UNION ALL
+        SELECT valid_until, -basis_points FROM budgets_share
+        WHERE parent_id = NEW.parent_id AND cluster_id = NEW.cluster_id AND valid_until IS NOT NULL
+    ), days AS (
+        SELECT day, sum(sum(change)) OVER (ORDER BY day) AS total FROM steps GROUP BY day
+    )
+    SELECT day, total INTO faulty FROM days WHERE total > 10000 ORDER BY day LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'shares under budget node %% sum to %% basis points from %%',
+            NEW.parent_id, faulty.total, faulty.day
+            USING ERRCODE = 'check_violation', CONSTRAINT = 'shares_sum_to_the_whole_at_most';
+    END IF;
+%s    RETURN NULL;
+END $$;
+"""
+"""The check, of the row that names parent and cluster; what it does at its end is filled in."""
+
 ONCE = """
 CREATE TABLE budgets_sharestocheck (
     parent_id bigint NOT NULL,
@@ -27,33 +54,15 @@ CREATE TRIGGER note_new_shares AFTER INSERT ON budgets_share
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION budgets_note_shares();
 CREATE TRIGGER note_changed_shares AFTER UPDATE ON budgets_share
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION budgets_note_shares();
+"""
 
-CREATE OR REPLACE FUNCTION budgets_share_sum() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    faulty record;
-BEGIN
-    -- Two transactions that change siblings meet here, so that neither misses the other's rows.
-    PERFORM 1 FROM budgets_budgetnode WHERE id = NEW.parent_id FOR NO KEY UPDATE;
-    WITH steps AS (
-        SELECT valid_from AS day, basis_points AS change FROM budgets_share
-        WHERE parent_id = NEW.parent_id AND cluster_id = NEW.cluster_id
-        UNION ALL
-        SELECT valid_until, -basis_points FROM budgets_share
-        WHERE parent_id = NEW.parent_id AND cluster_id = NEW.cluster_id AND valid_until IS NOT NULL
-    ), days AS (
-        SELECT day, sum(sum(change)) OVER (ORDER BY day) AS total FROM steps GROUP BY day
-    )
-    SELECT day, total INTO faulty FROM days WHERE total > 10000 ORDER BY day LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'shares under budget node % sum to % basis points from %',
-            NEW.parent_id, faulty.total, faulty.day
-            USING ERRCODE = 'check_violation', CONSTRAINT = 'shares_sum_to_the_whole_at_most';
-    END IF;
-    DELETE FROM budgets_sharestocheck WHERE parent_id = NEW.parent_id AND cluster_id = NEW.cluster_id;
-    RETURN NULL;
-END $$;
+DEFER = """
 CREATE CONSTRAINT TRIGGER shares_sum_to_the_whole_at_most AFTER INSERT ON budgets_sharestocheck
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION budgets_share_sum();
+"""
+
+TAKE_NOTE_AWAY = """\
+    DELETE FROM budgets_sharestocheck WHERE parent_id = NEW.parent_id AND cluster_id = NEW.cluster_id;
 """
 
 UNDO = """
@@ -69,7 +78,7 @@ CREATE CONSTRAINT TRIGGER shares_sum_to_the_whole_at_most AFTER INSERT OR UPDATE
 class Migration(migrations.Migration):
     dependencies = [("budgets", "0007_follow_up_asked")]
     operations = [
-        migrations.RunSQL(ONCE, UNDO),
+        migrations.RunSQL(ONCE + SUM % TAKE_NOTE_AWAY + DEFER, UNDO + SUM % ""),
         migrations.AddIndex(
             "message", models.Index(fields=["person"], name="messages_unread", condition=Q(read_at=None))
         ),

@@ -34,7 +34,7 @@ TRIES_MAX = 16
 """With the back-off below, for a good two days."""
 FIRST_BACK_OFF = timedelta(minutes=1)
 BACK_OFF_MAX = timedelta(hours=6)
-RUN_S = 35
+RUN_S = 25
 """How long one run goes on; what is left is the next one's, a minute later."""
 RUN_PARCELS = 1_000
 ERROR_LENGTH = 200
