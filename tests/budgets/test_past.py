@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from fractions import Fraction
 
 import pytest
 from django.db import connection
@@ -77,6 +78,27 @@ def test_a_rename_of_today_changes_no_day_before(lab: Lab) -> None:
     )
     assert (was.node.name, was.parent_id, was.basis_points) == ("name of A1", lab.a.pk, 5000)
     assert (is_now.node.name, is_now.parent_id, is_now.basis_points) == ("new name", lab.b.pk, 0)
+
+
+@pytest.mark.parametrize(
+    ("last", "hours", "over"),
+    [
+        (date(2027, 3, 28), 23, datetime(2027, 3, 28, 22, tzinfo=UTC)),
+        (date(2027, 10, 31), 25, datetime(2027, 10, 31, 23, tzinfo=UTC)),
+    ],
+)
+def test_the_last_day_of_a_period_ends_with_the_organisations_day(
+    lab: Lab, settings, last: date, hours: int, over: datetime
+) -> None:
+    """Clocks change on it: it has 23 or 25 hours, and the share holds through all of them and not a second longer."""
+    settings.TIME_ZONE = "Europe/Berlin"
+    lab.give(lab.a, {lab.a1: 0}, last + timedelta(days=1))
+    assert queries.midnight(last + timedelta(days=1)) == over
+    assert over - queries.midnight(last) == timedelta(hours=hours)
+    before, after = queries.day_of(over - timedelta(seconds=1)), queries.day_of(over)
+    assert (before, after) == (last, last + timedelta(days=1))
+    entitled = [queries.entitlement_on(lab.a1, lab.north, day) for day in (before, after)]
+    assert entitled == [Fraction(35, 100), 0]
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.text("xyz", min_size=1, max_size=2)), max_size=6), st.integers(1, 31))
