@@ -60,8 +60,8 @@ class Sides:
 
     Attributes:
         parts: what really happened first, where it is history, then the variants.
-        base: the index of the part that the others are compared with: the first variant that changes nothing, else the
-            first that has finished; None while there is none.
+        base: the index of the part that the others are compared with: the first variant that changes nothing, or the
+            first of all; None while it has not finished. Where it came to nothing, the first that has finished.
         waits: "all", then each class that has work.
         charged_milli_s: of the whole tree, in each part; None for one that has not finished.
         nodes: as they hang, of siblings first those that lose most.
@@ -143,9 +143,11 @@ def progress(parts: Sequence[SimulationPart]) -> Progress:
 def sides(simulation: Simulation, parts: Sequence[SimulationPart]) -> Sides:
     """The figures of a comparison, side by side. One query, for names and colours of budget nodes."""
     known = {index: part.figures for index, part in enumerate(parts) if part.figures is not None and part.number}
-    unchanged = [index for index in known if not parts[index].change]
-    base = next(iter(unchanged or known), None)
-    off = next((known[index].get("off") for index in unchanged), None)
+    unchanged = [index for index, part in enumerate(parts) if part.number and not part.change]
+    base = next((index for index in unchanged or range(len(parts)) if parts[index].number), None)
+    if base not in known:
+        base = next(iter(known), None) if simulation.is_over else None
+    off = next((known[index].get("off") for index in unchanged if index in known), None)
     charged = [None if part.figures is None else part.figures["nodes"][ROOT]["charged_milli_s"] for part in parts]
     return Sides(parts, base, _waits(parts), charged, _nodes(parts, base), off)
 

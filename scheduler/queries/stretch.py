@@ -32,7 +32,6 @@ from scheduler.simulator import Scenario, simulate
 from scheduler.simulator.recorded import unfit_spells
 from scheduler.simulator.records import Demand, JobRecord, Outcome, RunRecord
 from scheduler.simulator.scenario import PASS_EVERY_S, Happening, Job
-from scheduler.simulator.variants import with_caps
 from scheduler.snapshots.build import UNIT_NAMES
 
 LONGEST_LOOKBACK = timedelta(days=28)
@@ -82,7 +81,6 @@ def read(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | No
         until_s=length_s,
         unit=UNIT_NAMES[cluster.unit],
     )
-    scenario = with_caps(scenario)
     real = _what_happened(scenario, works)
     return Stretch(cluster, start, end, scenario, real, [*notes, *_censored(works)])
 

@@ -38,6 +38,8 @@ def _check_references(scenario: Scenario, also: Collection[str]) -> None:
             raise ScenarioError(f"workloads[{index}].after", f"there is no workload {shown(job.after)}")
     before = ((f"workloads[{index}].before", job.before) for index, job in enumerate(scenario.jobs) if job.before)
     check_room(before, scenario.nodes)
+    if scenario.scheduler == "partition" and any(job.before and job.before.holdings for job in scenario.jobs):
+        raise ScenarioError("policy.scheduler", "partition can't begin with work that holds devices on others' slots")
     for index, event in enumerate(scenario.events):
         _must_exist(event.shares, names, f"events[{index}].shares", "budget node")
         known, key, what = {

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from decimal import Decimal
 from fractions import Fraction
+from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from scheduler.engine import BudgetNode, Policy
 
+from .before import Before
 from .fields import Fields, ScenarioError, parse_json, shown, text
 from .references import check
 from .scenario import ROOT, Happening, Job, Scenario, read_events, read_jobs, read_policy
@@ -20,6 +22,7 @@ STRETCH_PERCENT = 10
 """How much longer or shorter it makes a workload, at most."""
 UNASSIGNED = "~unassigned"
 """Ends the name of the child that stands for what its parent has not given to anybody."""
+DEVICE_MILLI = 1_000
 HIGH, LOW = 2, 0
 """Levels of the priority baseline: of funded work, and of the rest."""
 
@@ -49,6 +52,8 @@ def with_policy(scenario: Scenario, knobs: Mapping[str, object]) -> Scenario:
     changed = replace(scenario, policy=policy, scheduler=scheduler)
     if policy.min_runtime_max_s != longest_s:
         changed = replace(changed, jobs=[_asking(job, longest_s, policy.min_runtime_max_s) for job in scenario.jobs])
+    if scheduler == "partition":
+        return with_nothing_running(changed)
     return with_caps(changed) if scheduler == "priority" else changed
 
 
@@ -62,21 +67,74 @@ def _asking(job: Job, longest_before_s: int, longest_s: int) -> Job:
 def with_caps(scenario: Scenario) -> Scenario:
     """Made fit for the priority baseline, where the scenario says nothing about it.
 
-    All funded work is high and protected up to its team's cap, the team's entitlement; the rest is low and preemptible.
+    Caps are the entitlements, in whole devices. Funded work is high, the rest low and preemptible. Who is protected is
+    what careful people would choose: as many of the funded, in the order of their submission, as their caps would have
+    room for if each started when it was submitted; the others can be preempted, and may go beyond the caps.
     """
     if scenario.caps_milli or any(job.is_protected for job in scenario.jobs):
         return scenario
     total_milli = sum(node.capacity_milli for node in scenario.nodes)
     caps = {
-        name: int(entitlement * total_milli) // 1_000 * 1_000
+        name: int(entitlement * total_milli) // DEVICE_MILLI * DEVICE_MILLI
         for name, entitlement in entitlements(scenario.tree).items()
         if name != ROOT
     }
+    protected = _protected(scenario, caps)
     jobs = [
-        replace(job, is_protected=job.min_runtime_s > 0, level=HIGH if job.min_runtime_s else LOW)
+        replace(job, is_protected=job.id in protected, level=HIGH if job.min_runtime_s else LOW)
         for job in scenario.jobs
     ]
     return replace(scenario, caps_milli=caps, jobs=jobs)
+
+
+def _protected(scenario: Scenario, caps_milli: Mapping[str, int]) -> set[str]:
+    """The ids of those for whom their caps would have room if everything started when it was submitted."""
+    parents = {node.id: node.parent for node in scenario.tree}
+    node_milli = max(node.capacity_milli for node in scenario.nodes)
+    held_milli = dict.fromkeys(caps_milli, 0)
+    ends: list[tuple[int, str, int]] = []  # (instant, capped node, what it then holds less)
+    found = set()
+    funded = [job for job in scenario.jobs if job.min_runtime_s]
+    for job in sorted(funded, key=lambda each: (each.submit_s or 0, each.id)):
+        now_s = job.submit_s or 0
+        while ends and ends[0][0] <= now_s:
+            _, name, size_milli = heappop(ends)
+            held_milli[name] -= size_milli
+        size_milli = job.size_milli if job.size_milli <= node_milli else -(-job.size_milli // node_milli) * node_milli
+        above = _capped(job.leaf, parents, caps_milli)
+        if all(held_milli[name] + size_milli <= caps_milli[name] for name in above):
+            found.add(job.id)
+            for name in above:
+                held_milli[name] += size_milli
+                heappush(ends, (now_s + job.duration_s, name, size_milli))
+    return found
+
+
+def _capped(leaf: str, parents: Mapping[str, str | None], caps_milli: Mapping[str, int]) -> list[str]:
+    """The nodes from a leaf up that have a cap."""
+    found = []
+    at: str | None = leaf
+    while at is not None:
+        if at in caps_milli:
+            found.append(at)
+        at = parents[at]
+    return found
+
+
+def with_nothing_running(scenario: Scenario) -> Scenario:
+    """The same, where whatever held devices at the start waits instead, with all its work kept.
+
+    Where each team has fixed slots, what ran on others' before has no place.
+    """
+
+    def waits(job: Job) -> Job:
+        before = job.before
+        if before is None or not before.holdings:
+            return job
+        done_s = before.done_s + (0 if before.running_s is None else -before.running_s)
+        return replace(job, before=Before(before.submitted_s, before.first_start_s, min(done_s, job.duration_s)))
+
+    return replace(scenario, jobs=[waits(job) for job in scenario.jobs])
 
 
 def entitlements(tree: Sequence[BudgetNode]) -> dict[str, Fraction]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from scheduler.simulator import Scenario, ScenarioError, parse, simulate
+from scheduler.simulator.before import Before
 from scheduler.simulator.comparison import figures, wait_error, waits_by_workload
 from scheduler.simulator.recorded import RecordedRun, UnfitSpell, pack, unpack
 from scheduler.simulator.scenario import Happening
@@ -192,11 +193,35 @@ def test_contracts_follow_the_longest_one() -> None:
 
 
 def test_priority_gets_caps_where_the_file_has_none() -> None:
-    base = scenario(tree={"A": 1, "B": 3}, workloads=[job("a1"), job("b1", leaf="B", min_runtime=0)], events=[])
-    found = with_policy(base, {"scheduler": "priority"})
+    work = [
+        job("a1", gpus=4),
+        job("a2", gpus=4, submit="1h"),  # while a1 would still run: no room under A's cap of 4
+        job("a3", gpus=4, submit="3h"),
+        job("a4", gpus=8, submit="9h"),  # larger than A's cap
+        job("b1", leaf="B", min_runtime=0),
+    ]
+    found = with_policy(scenario(tree={"A": 1, "B": 3}, workloads=work, events=[]), {"scheduler": "priority"})
     assert found.caps_milli == {"A": 4_000, "B": 12_000}
-    assert [(each.is_protected, each.level) for each in found.jobs] == [(True, 2), (False, 0)]
+    assert {each.id: (each.is_protected, each.level) for each in found.jobs} == {
+        "a1": (True, 2),
+        "a2": (False, 2),
+        "a3": (True, 2),
+        "a4": (False, 2),
+        "b1": (False, 0),
+    }
     assert with_policy(scenario(), {"scheduler": "priority"}).caps_milli == {"B2": 4_000}
+
+
+def test_fixed_slots_begin_with_nothing_running() -> None:
+    held = {"submitted": "-2h", "holds": {"h1": 8}, "since": "-90m", "running": "-1h"}
+    base = scenario(workloads=[job("a1", submit=None, before=held)], events=[])
+    found = with_policy(base, {"scheduler": "partition"})
+    assert found.jobs[0].before == Before(submitted_s=-7_200, first_start_s=-5_400, done_s=3_600)
+    with_slots = with_shares(found, {"A": 1, "B": 1})
+    assert [(run.start_s, run.end_s) for run in simulate(with_slots).runs] == [(0, 7_200)]  # 2 h of its 3 h were left
+    assert fault({**as_file(base), "policy": {"scheduler": "partition"}}) == (
+        "policy.scheduler: partition can't begin with work that holds devices on others' slots"
+    )
 
 
 def test_other_shares_from_the_start_and_later() -> None:
