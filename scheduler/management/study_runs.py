@@ -7,28 +7,45 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
 from scheduler.simulator.study import fragmentation, gaming
 from scheduler.simulator.study.strategies import Strategy
-from scheduler.simulator.variants import jittered
+from scheduler.simulator.variants import jittered, with_policy
 
 
 class Source(NamedTuple):
-    """Where scenarios come from: a file's, or invented laboratories of `days` and `gpus`."""
+    """Where scenarios come from: a file's, or invented laboratories of `days` and `gpus`.
+
+    `restart_cost_s` is what every restart repeats, and `max_contract_s` the longest contract; None: as the scenario
+    has it.
+    """
 
     scenario: Scenario | None
     days: int = 0
     gpus: int = 0
+    restart_cost_s: int | None = None
+    max_contract_s: int | None = None
 
     def of(self, seed: int, first_seed: int) -> Scenario:
-        """The scenario of a seed. A file's own comes with the first one, and a little differently with each other."""
+        """The scenario of a seed. A file's own comes with the first one, and a little differently with each other.
+
+        Raises:
+            ScenarioError: the longest contract is out of its bounds.
+        """
         if self.scenario is None:
             lab = research_lab(random.Random(seed), seed=seed, days=self.days, gpus=self.gpus)
-            return parse(json.dumps(lab))
-        return self.scenario if seed == first_seed else jittered(self.scenario, random.Random(seed))
+            found = parse(json.dumps(lab))
+        else:
+            found = self.scenario if seed == first_seed else jittered(self.scenario, random.Random(seed))
+        if self.restart_cost_s is not None:
+            found = replace(found, jobs=[replace(job, restart_cost_s=self.restart_cost_s) for job in found.jobs])
+        if self.max_contract_s is not None:
+            found = with_policy(found, {"min_runtime_max_s": self.max_contract_s})
+        return found
 
 
 class FragmentationRun(NamedTuple):

@@ -394,6 +394,8 @@ def test_the_study_of_fragmentation(small: Path, tmp_path: Path, capsys: pytest.
         (["fragmentation", "FILE", "--team", "A"], "--team: belongs to the study of gaming"),
         (["gaming", "FILE", "--processes", "0"], "--processes: must be from 1 to 64, but is 0"),
         (["gaming", "--seeds", "a"], '--seeds: must be numbers and ranges such as "1-5" or "1,3,8", but is "a"'),
+        (["gaming", "FILE", "--max-contract", "99d"], "--max-contract: must be from 1 h to 24 h"),
+        (["fragmentation", "FILE", "--restart-cost", "1m"], "--restart-cost: belongs to the study of gaming"),
         (["gaming", "nowhere.json"], "nowhere.json: cannot be read: No such file or directory"),
         (["gaming", "FILE", "--html", "/no/o.html"], "/no/o.html: cannot be written: No such file or directory"),
     ],

@@ -13,12 +13,14 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from scheduler.management.commands.reproduce import read_seeds
-from scheduler.management.files import CommandOnFiles, fail, read_text, write_text
+from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text, write_text
 from scheduler.management.study_runs import FragmentationRun, GamingRun, Run, Source, carry_out_all
+from scheduler.management.tables import duration_text
 from scheduler.simulator import ScenarioError, parse
 from scheduler.simulator.lab import check_size
 from scheduler.simulator.scenario import ROOT
 from scheduler.simulator.study import fragmentation, gaming, page
+from scheduler.simulator.sweeps import KNOBS, said
 
 STUDIES = ("fragmentation", "gaming")
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -43,6 +45,8 @@ class Command(CommandOnFiles):
         parser.add_argument("--gpus", type=int, metavar="G", help="of an invented laboratory")
         parser.add_argument("--demand", metavar="N,N", help="gaming: both twins ask for so many times as much (1,3)")
         parser.add_argument("--team", metavar="NAME", help="gaming: which team plays (default: the middle one)")
+        parser.add_argument("--restart-cost", metavar="DURATION", help="gaming: work that every restart repeats")
+        parser.add_argument("--max-contract", metavar="DURATION", help="gaming: the longest contract")
         parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
         parser.add_argument("--html", metavar="OUT", help="write tables and plots as one HTML file")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -57,9 +61,9 @@ class Command(CommandOnFiles):
         if options["html"] is not None and not Path(options["html"]).parent.is_dir():
             fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
         if name == "fragmentation":
-            for option in ("demand", "team"):
+            for option in ("demand", "team", "restart_cost", "max_contract"):
                 if options[option] is not None:
-                    fail(f"--{option}", "belongs to the study of gaming")
+                    fail(f"--{option.replace('_', '-')}", "belongs to the study of gaming")
             self._fragmentation(source, about, seeds, options)
         else:
             self._gaming(source, about, seeds, options)
@@ -115,8 +119,19 @@ class Command(CommandOnFiles):
 
     def _gaming(self, source: Source, about: str, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
         demands = _demands(options["demand"] or "1,3")
-        example = source.of(seeds[0], seeds[0])
+        if options["restart_cost"] is not None:
+            cost_s = read_duration_option("--restart-cost", options["restart_cost"])
+            source = source._replace(restart_cost_s=cost_s)
+            about = f"{about} A restart repeats {duration_text(cost_s)}."
+        if options["max_contract"] is not None:
+            longest_s = read_duration_option("--max-contract", options["max_contract"])
+            knob = KNOBS["min_runtime_max_s"]
+            if not knob.least <= longest_s <= knob.most:
+                fail("--max-contract", f"must be from {said(knob, knob.least)} to {said(knob, knob.most)}")
+            source = source._replace(max_contract_s=longest_s)
+            about = f"{about} The longest contract is {duration_text(longest_s)}."
         try:
+            example = source.of(seeds[0], seeds[0])
             team = gaming.middle_team(example) if options["team"] is None else options["team"]
             if team not in {node.id for node in example.tree if node.parent == ROOT}:
                 fail("--team", f"there is no team {team!r} below the root")
@@ -144,8 +159,8 @@ class Command(CommandOnFiles):
                 self.stdout.write(f"\n{page.demand_title(demand)}:")
                 self._print_table(page.GAMING_HEAD, page.gaming_rows(lines))
                 for line in lines:
-                    if said := _said(line):
-                        self.stdout.write(f"  {line['strategy']}: {said['verdict']}")
+                    if line["strategy"] != gaming.HONEST.name:
+                        self.stdout.write(f"  {line['strategy']}: {gaming.verdict(line)}")
 
         self._hand_out(
             options,

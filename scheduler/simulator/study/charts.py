@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import NamedTuple
 
-WIDTH = 720
-LEFT, RIGHT, TOP, BOTTOM = 56, 20, 14, 34
-PLOT_HEIGHT = 220
-ROW_HEIGHT = 30
-LABEL_WIDTH = 150
+WIDTH = 480
+LEFT, RIGHT, TOP, BOTTOM = 40, 16, 10, 30
+PLOT_HEIGHT = 170
+ROW_HEIGHT = 24
+LABEL_WIDTH = 100
+VALUE_WIDTH = 64
 
 
 class Series(NamedTuple):
@@ -34,7 +35,7 @@ def lines(title: str, series: Sequence[Series], say_x: Callable[[float], str], s
     if not points:
         return "<p>Nothing to draw.</p>"
     most_x, most_y = max(x for x, _ in points) or 1.0, max(y for _, y in points) or 1.0
-    step_x, step_y = _step(most_x, 6), _step(most_y, 4)
+    step_x, step_y = _step(most_x, 5), _step(most_y, 4)
     most_y = step_y * -(-most_y // step_y)
     height = TOP + PLOT_HEIGHT + BOTTOM
 
@@ -71,12 +72,12 @@ def spreads(
     if not known:
         return "<p>Nothing to draw.</p>"
     least, most = min(0.0, *known), max(0.0, *known)
-    step = _step(most - least or 1.0, 5)
+    step = _step(most - least or 1.0, 4)
     least, most = step * (least // step), step * -(-most // step) or step
     height = TOP + ROW_HEIGHT * len(rows) + BOTTOM
 
     def at(value: float) -> float:
-        return LABEL_WIDTH + (value - least) / (most - least) * (WIDTH - LABEL_WIDTH - RIGHT - 90)
+        return LABEL_WIDTH + (value - least) / (most - least) * (WIDTH - LABEL_WIDTH - RIGHT - VALUE_WIDTH)
 
     parts = [_open(title, height)]
     if band is not None:
@@ -94,7 +95,7 @@ def spreads(
             continue
         low, median, high = row.values
         parts.append(f'<path class="range" d="M{at(low):.1f} {y:.1f}H{max(at(high), at(low) + 1):.1f}"/>')
-        parts.append(f'<circle class="dot" cx="{at(median):.1f}" cy="{y:.1f}" r="5"/>')
+        parts.append(f'<circle class="dot" cx="{at(median):.1f}" cy="{y:.1f}" r="4.5"/>')
         parts.append(f'<text x="{WIDTH}" y="{y + 4:.1f}" text-anchor="end">{escape(say(median))}</text>')
     return "".join(parts) + "</svg>"
 

@@ -15,11 +15,12 @@ STYLE = """
 --sunk:#1f2429;--a:#6e92eb;--b:#dd7c43;--c:#8debce}}
 body{margin:0;background:var(--bg);color:var(--ink);
 font:15px/1.5 system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif}
-main{max-width:860px;margin:0 auto;padding:32px 20px 64px}
+main{max-width:960px;margin:0 auto;padding:32px 20px 64px}
 h1{font-size:28px;line-height:1.2;margin:0 0 8px}h2{font-size:19px;margin:40px 0 4px}
 p{margin:0 0 12px;color:var(--ink-2);max-width:75ch}
-figure{margin:0}svg{display:block;width:100%;height:auto}
-svg text{font-size:12px;fill:var(--ink-2);font-variant-numeric:tabular-nums}svg text.b{fill:var(--ink)}
+figure{margin:0 0 16px;}figcaption{font-size:14px;color:var(--ink-2)}
+svg{display:block;width:100%;max-width:680px;height:auto}
+svg text{font-size:11px;fill:var(--ink-2);font-variant-numeric:tabular-nums}svg text.b{fill:var(--ink)}
 .grid{stroke:var(--line);fill:none}.line{fill:none;stroke-width:1.75}.band{fill:var(--sunk)}
 .a{stroke:var(--a)}.b2{stroke:var(--b)}.c{stroke:var(--c)}
 .range{stroke:var(--a);stroke-width:6;stroke-linecap:round;opacity:.35}.dot{fill:var(--a)}
@@ -69,9 +70,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 # --- fragmentation ----------------------------------------------------------------------------------------------------
 
 FRAGMENTATION_HEAD = (
-    "varied", "large wait, median", "p90", "never started", "gang / could", "could", "largest gang", "occupancy",
-    "delivery", "debug p90",
+    "varied", "large wait, median", "p90", "never started", "free or interruptible", "largest gang", "gang over that",
+    "occupancy", "delivery", "debug p90",
 )  # fmt: skip
+
+
+FRAGMENTATION_PLOTS: tuple[tuple[str, str, int, Callable[[float], str]], ...] = (
+    ("large_p90_s", "Wait of large funded gangs, 90th percentile", HOUR_S, lambda hours: f"{hours:.3g} h"),
+    ("usable", "Largest gang over all that is free or interruptible", 1, percent),
+)
+"""What is drawn for each factor: the figure, its title, what it is divided by, and how it is written."""
 
 
 def fragmentation_rows(lines: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -85,7 +93,7 @@ def fragmentation_rows(lines: Sequence[Mapping[str, Any]]) -> list[list[str]]:
                 _cell(line["large_median_s"], hours),
                 _cell(line["large_p90_s"], hours),
                 f"{line['large_unstarted']} of {line['large']}",
-                *(_cell(line[name], percent) for name in ("usable", "could", "largest", "occupancy", "delivery")),
+                *(_cell(line[name], percent) for name in ("could", "largest", "usable", "occupancy", "delivery")),
                 _cell(line["debug_p90_s"], hours),
             ]
         )
@@ -105,9 +113,9 @@ def fragmentation_page(about: str, lines: Sequence[Mapping[str, Any]], samples: 
         samples: of one run of the base, `fragmentation.Sample` by hour.
     """
     known = [fragmentation.Sample(*each) for each in samples]
-    could = [(each.at_s, (each.free_milli + each.interruptible_milli) / 1_000) for each in known]
-    largest = [(each.at_s, each.largest_milli / 1_000) for each in known]
-    free = [(each.at_s, each.free_milli / 1_000) for each in known]
+    could = [(each.at_s / DAY_S, (each.free_milli + each.interruptible_milli) / 1_000) for each in known]
+    largest = [(each.at_s / DAY_S, each.largest_milli / 1_000) for each in known]
+    free = [(each.at_s / DAY_S, each.free_milli / 1_000) for each in known]
     drawn = charts.lines(
         "GPUs by hour",
         [
@@ -115,19 +123,21 @@ def fragmentation_page(about: str, lines: Sequence[Mapping[str, Any]], samples: 
             charts.Series("largest gang that could start", "b2", largest),
             charts.Series("free", "c", free),
         ],
-        lambda at_s: f"{at_s / DAY_S:g} d",
+        lambda days: f"{days:g} d",
         lambda gpus: f"{gpus:g}",
     )
     body = [f"<h2>What a gang could have, hour by hour (GPUs)</h2><figure>{drawn}</figure>"]
-    for factor in ("max contract", "reservations", "packing"):
+    for factor, title in (
+        ("max contract", "longest contract"),
+        ("reservations", "reservations"),
+        ("packing", "packing"),
+    ):
         rows = [line for line in lines if line["factor"] == factor]
-        for name, title in (
-            ("large_p90_s", "wait of large gangs, 90th percentile"),
-            ("usable", "largest gang / could"),
-        ):
-            say = hours if name.endswith("_s") else percent
-            spreads = charts.spreads(title, [charts.Spread(row["value"], row[name]) for row in rows], say)
-            body.append(f"<h2>By {factor}: {title}</h2><figure>{spreads}</figure>")
+        body.append(f"<h2>By {title}</h2>")
+        for name, what, unit, say in FRAGMENTATION_PLOTS:
+            spreads = [charts.Spread(row["value"], row[name] and [value / unit for value in row[name]]) for row in rows]
+            drawn = charts.spreads(what, spreads, say)
+            body.append(f"<figure><figcaption>{what}</figcaption>{drawn}</figure>")
     body.append("<h2>In numbers</h2>" + _table(FRAGMENTATION_HEAD, fragmentation_rows(lines)))
     return _file("Fragmentation under contracts", about, "".join(body))
 
@@ -135,6 +145,11 @@ def fragmentation_page(about: str, lines: Sequence[Mapping[str, Any]], samples: 
 # --- gaming -----------------------------------------------------------------------------------------------------------
 
 GAMING_HEAD = ("strategy", "gain", "least", "most", "over twin", "over itself", "charged over twin")
+
+GAMING_ABOUT = (
+    "Gain in useful GPU time over an honest twin, the luck of honest twins taken out. A dot is the median over the "
+    "seeds, its bar goes from the least to the most, and the shaded ground is 1 % either way."
+)
 
 
 def gaming_rows(lines: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -155,7 +170,7 @@ def gaming_page(about: str, by_demand: Mapping[int, Sequence[Mapping[str, Any]]]
         title = demand_title(demand)
         rows = [charts.Spread(line["strategy"], line["gain"]) for line in lines]
         band = (-gaming.MOST_GAIN, gaming.MOST_GAIN)
-        body.append(f"<h2>{escape(title)}</h2><p>Gain in useful GPU time over an honest twin; the ground is 1 %.</p>")
+        body.append(f"<h2>{escape(title)}</h2><p>{GAMING_ABOUT}</p>")
         body.append(f"<figure>{charts.spreads(title, rows, signed, band)}</figure>")
         body.append(_table(GAMING_HEAD, gaming_rows(lines)))
         said = [line for line in lines if line["strategy"] != gaming.HONEST.name]

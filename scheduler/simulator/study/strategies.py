@@ -183,8 +183,8 @@ STRATEGIES: tuple[Strategy, ...] = (
         "the same, but saves just before, so that it repeats no work",
         resubmit_saved,
         "what others lose is the work that a restart after a preemption repeats; it saves in time, and so loses none",
-        "what spares everybody that loss: a warning before the end of a contract, so that all can save in time, or a "
-        "longer contract for those whose restart is dear.",
+        "what spares everybody that loss: checkpoints just before a contract ends (--restart-cost 0 shows what then is "
+        "left), or contracts as long as a workload whose restart is dear.",
     ),
     Strategy(
         "inflate",
@@ -198,7 +198,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "asks for the longest contract for all that is funded",
         over_declare,
         "its runs are protected for longer, so that they are stopped less and repeat less work",
-        "a shorter longest contract, or counting the whole contract as used where a run ends before half of it.",
+        "the same as for resubmit-saved, and a shorter longest contract (--max-contract).",
     ),
     Strategy(
         "park",
