@@ -113,11 +113,11 @@ def test_the_queue_refreshes_itself_but_not_under_ones_hands(
     page.clock.install()
     page.goto(f"{live_server.url}/queue/north/")
     lab.submit("A1", 8, owner=lab.ada, name="newcomer")
-    page.get_by_label("Find").focus()
+    page.get_by_label("Find", exact=True).focus()
     page.clock.run_for(11_000)
     page.wait_for_timeout(500)
     expect(page.get_by_text("newcomer")).to_have_count(0)
-    page.get_by_label("Find").blur()
+    page.get_by_label("Find", exact=True).blur()
     page.clock.run_for(11_000)
     expect(page.get_by_text("newcomer")).to_be_visible()
 
