@@ -68,7 +68,26 @@ def tree_on(cluster: Cluster, day: date, *, also: Collection[int] = ()) -> list[
     that is over.
     """
     nodes = {node.pk: node for node in BudgetNode.objects.all()}
-    parents = _as_they_were(nodes, day)
+    return _rows(cluster, day, nodes, _as_they_were(nodes, day), also)
+
+
+def tree_as_it_hangs(cluster: Cluster, day: date, *, also: Collection[int] = ()) -> list[TreeRow]:
+    """The tree as it hangs, is called and is closed now, with the shares of that day: what a pass decides on. Its clock
+    may lag behind the one by which the tree was changed, and yet it goes by what it finds. Otherwise as `tree_on`. Two
+    queries.
+    """
+    nodes = {node.pk: node for node in BudgetNode.objects.all()}
+    return _rows(cluster, day, nodes, {pk: node.parent_id for pk, node in nodes.items()}, also)
+
+
+def _rows(
+    cluster: Cluster,
+    day: date,
+    nodes: dict[int, BudgetNode],
+    parents: dict[int, int | None],
+    also: Collection[int],
+) -> list[TreeRow]:
+    """The rows of these nodes under these parents."""
     kept = _kept(nodes, parents, day, also)
     shares = Share.objects.filter(in_force(day), cluster=cluster).values_list(*Given._fields)
     given = {share.node_id: share.basis_points for share in map(Given._make, shares) if _is_of(share, parents)}

@@ -197,7 +197,7 @@ def ended_use(cluster: Cluster, instant: datetime, lookback_s: int) -> list[tupl
 
 def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict[str, Any]]:
     """The tree of the organisation's day, in the form of `TreeVersion.nodes`."""
-    rows = queries.tree_on(cluster, timezone.localdate(instant, timezone.get_default_timezone()), also=also)
+    rows = queries.tree_as_it_hangs(cluster, timezone.localdate(instant, timezone.get_default_timezone()), also=also)
     codes = {row.node.pk: row.node.code for row in rows}
     return [
         {
