@@ -27,6 +27,7 @@ from portal.clusters import sizes_milli
 from portal.forms.requests import RequestForm
 from portal.pages import Page, choice, clusters, new_action, render_page, spend, spent_on, whole_number
 from scheduler.queries import usage
+from scheduler.queries.review_figures import useful_milli_s
 
 PER_PAGE = 50
 LOOKED_AT = timedelta(days=28)
@@ -116,6 +117,7 @@ class Figures:
     basis_points: int
     units: Any
     books: usage.Books
+    useful_milli_s: int
     parent_unassigned: int
 
     def plain(self) -> dict[str, int]:
@@ -125,6 +127,7 @@ class Figures:
             "entitled_milli_s": self.books.entitled_milli_s,
             "delivered_milli_s": self.books.charged_milli_s,
             "borrowed_milli_s": self.books.borrowed_milli_s,
+            "useful_milli_s": self.useful_milli_s,
             "owed_milli_s": self.books.owed_milli_s,
             "not_delivered_milli_s": self.books.not_delivered_milli_s,
             "not_asked_milli_s": self.books.not_asked_milli_s,
@@ -142,6 +145,7 @@ def figures_of(node: BudgetNode, cluster: Cluster) -> Figures:
         basis_points=given.get(node.pk, 0),
         units=entitlement_on(node, cluster, today()) * size,
         books=usage.totals([node], cluster, end - LOOKED_AT, end)[node.pk],
+        useful_milli_s=useful_milli_s([node], cluster, end - LOOKED_AT, end).get(node.pk, 0),
         parent_unassigned=10_000 - sum(given.values()),
     )
 

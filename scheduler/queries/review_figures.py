@@ -55,7 +55,7 @@ def of_lines(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end
         known[node][hour] = balance(
             charged=charged, uncharged=uncharged, demand=demand, entitled=entitled, available=available
         )
-    useful = _useful(nodes, cluster, start, end)
+    useful = useful_milli_s(nodes, cluster, start, end)
     found = []
     for pk, books in known.items():
         part = plan[pk]
@@ -82,7 +82,8 @@ def _first_entitlements(nodes: Sequence[BudgetNode], cluster: Cluster, start: da
     return {node.pk: steps[node.pk][0][1] if node.pk in steps else Fraction(0) for node in nodes}
 
 
-def _useful(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end: datetime) -> dict[int, int]:
+def useful_milli_s(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end: datetime) -> dict[int, int]:
+    """By node id, the funded device time in [start, end) that came to something; nodes without any are left out."""
     with connection.cursor() as cursor:
         cursor.execute(
             _USEFUL,
