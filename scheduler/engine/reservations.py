@@ -56,7 +56,8 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
 def is_any_certain(trial: Trial, workload: Workload) -> bool:
     """Whether anything is certain for a workload that holds no promise."""
     snapshot = trial.snapshot
-    if workload.node is not None or any(node.windows for node in snapshot.nodes.restless.values()):
+    restless = snapshot.nodes.restless
+    if workload.node is not None or (restless and any(node.windows for node in restless.values())):
         return certain_for(trial, workload) is not None
     reach = trial.reaches.of(workload)
     if is_whole_nodes(snapshot, workload.size_milli):

@@ -61,6 +61,7 @@ class Snapshot:
         self.told: dict[str, str] = {}
         self.runs_of: dict[str, dict[str, HeldRun]] = {}
         self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (standing.py)
+        self.ranks: dict[str, Any] = {}  # likewise, by budget node (standing.py)
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
         for node in self.nodes.by_name.values():
@@ -242,7 +243,7 @@ class Snapshot:
         held = HeldRun(run, self.leaf(run.leaf))
         self.occupy(held)
         for node in (self.tree.root, *held.leaf.path):
-            window = node.account.charged if held.funded else node.account.uncharged
+            window = node.account.window(funded=held.funded)
             window.bring_to(self.now_s)
             window.hold_since(held.size_milli, held.started_s)
         if held.funded and held.leave_by_s is None:
@@ -270,14 +271,14 @@ class Snapshot:
             self._drop_contract(run)
         self.vacate(run)
         for node in (self.tree.root, *run.leaf.path):
-            window = node.account.charged if run.funded else node.account.uncharged
+            window = node.account.window(funded=run.funded)
             window.bring_to(self.now_s)
             window.hold(-run.size_milli)
 
     def add_past_use(self, leaf: str, size_milli: int, from_s: int, until_s: int, *, funded: bool = True) -> None:
         """Count use of before this snapshot's instant (it may exceed what the cluster has today)."""
         for node in (self.tree.root, *self.leaf(leaf).path):
-            window = node.account.charged if funded else node.account.uncharged
+            window = node.account.window(funded=funded)
             window.add_past(size_milli, from_s, until_s)
 
     def commit(self, leaf: TreeNode, milli_s: int) -> None:

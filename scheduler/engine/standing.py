@@ -29,24 +29,30 @@ class Standings:
         """Nothing was compared yet."""
         self._snapshot = snapshot
         self._ranks: dict[str, dict[str, int]] = {}
-        self._beaten: dict[str, dict[str, frozenset[str]]] = {}  # by parent, then by child
+        self._sides: dict[str, tuple[frozenset[str], ...]] = {}  # by leaf
 
     def forget(self, leaf: TreeNode) -> None:
         """The figures of a leaf and of all above it have changed."""
         for node in leaf.path:
             assert node.parent is not None
             self._ranks.pop(node.parent.id, None)
-            self._beaten.pop(node.parent.id, None)
+        self._sides.clear()
 
     def ranks(self, parent: TreeNode) -> dict[str, int]:
         """Rank by child, from 0 for the least served; equals share one."""
         found = self._ranks.get(parent.id)
         if found is None:
             now_s = self._snapshot.now_s
-            served = {child.id: child.account.served(now_s) * child.weight for child in parent.children if child.weight}
-            rank_of = {amount: rank for rank, amount in enumerate(sorted(set(served.values())))}
-            found = {child.id: SERVED_MOST for child in parent.children if not child.weight}
-            found.update((name, rank_of[amount]) for name, amount in served.items())
+            entitled = [child for child in parent.children if child.weight]
+            served = sorted([(child.account.served(now_s) * child.weight, child.id) for child in entitled])
+            found = {}
+            rank, last = -1, None
+            for amount, name in served:
+                rank += amount != last
+                last = amount
+                found[name] = rank
+            if len(found) < len(parent.children):
+                found.update((child.id, SERVED_MOST) for child in parent.children if not child.weight)
             self._ranks[parent.id] = found
         return found
 
@@ -56,16 +62,23 @@ class Standings:
 
     def beaten_sides(self, leaf: TreeNode) -> tuple[frozenset[str], ...]:
         """By level, the siblings of the leaf's path that have been served strictly more."""
-        return tuple(self._beaten_by(node) for node in leaf.path)
+        found = self._sides.get(leaf.id)
+        if found is None:
+            found = self._sides[leaf.id] = tuple([self._beaten_by(node) for node in leaf.path])
+        return found
 
     def _beaten_by(self, node: TreeNode) -> frozenset[str]:
+        """What was worked out for the same ranks before serves again: sides that are the same are one object then."""
         assert node.parent is not None
-        known = self._beaten.setdefault(node.parent.id, {})
-        if node.id not in known:
-            ranks = self.ranks(node.parent)
+        ranks = self.ranks(node.parent)
+        kept, beaten = self._snapshot.ranks.get(node.parent.id, (None, {}))
+        if kept is not ranks and kept != ranks:
+            beaten = {}
+            self._snapshot.ranks[node.parent.id] = ranks, beaten
+        if node.id not in beaten:
             own = ranks[node.id]
-            known[node.id] = frozenset(name for name, rank in ranks.items() if rank > own)
-        return known[node.id]
+            beaten[node.id] = frozenset([name for name, rank in ranks.items() if rank > own])
+        return beaten[node.id]
 
 
 def comparisons(snapshot: Snapshot) -> dict[str, dict[str, int]]:

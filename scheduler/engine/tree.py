@@ -7,16 +7,28 @@ from fractions import Fraction
 from math import lcm
 
 from .values import BudgetNode, LeafUse, LevelFigures
-from .windows import Window
+from .windows import FOR_EVER_S, Window
+
+BENT = (0, 0, 0, -FOR_EVER_S)
+"""A line that holds for no instant: served at an instant, growth in a second, that instant, the last one."""
 
 
 class Account:
     """What one budget node's subtree has been charged, has been promised, and has used uncharged.
 
     `committed` is the part of running contracts still to come; while contracts run it falls at `_contract_rate`.
+    What was served (charged and committed) is kept as a straight line in time, up to the instant at which it bends.
     """
 
-    __slots__ = ("_committed", "_contract_rate", "_now_s", "charged", "extra_uncharged", "uncharged")
+    __slots__ = (
+        "_committed",
+        "_contract_rate",
+        "_line",
+        "_now_s",
+        "charged",
+        "extra_uncharged",
+        "uncharged",
+    )
 
     def __init__(self, lookback_s: int, now_s: int) -> None:
         """Nothing used, nothing promised."""
@@ -26,6 +38,14 @@ class Account:
         self._committed = 0
         self._contract_rate = 0
         self._now_s = now_s
+        self._line = BENT
+
+    def window(self, *, funded: bool) -> Window:
+        """What was charged, or used uncharged, which the caller is about to change."""
+        if funded:
+            self._line = BENT
+            return self.charged
+        return self.uncharged
 
     def committed(self, now_s: int) -> int:
         """Device time of contracts still to come, at an instant not before the last one asked for."""
@@ -37,15 +57,22 @@ class Account:
     def commit(self, milli_s: int) -> None:
         """Promise so much more device time, or (negative) take back what will not be needed."""
         self._committed += milli_s
+        self._line = BENT
 
     def run_contracts(self, now_s: int, amount_milli: int) -> None:
         """From `now_s` on so many more (or, negative, fewer) devices use up their contracts."""
         self.committed(now_s)
         self._contract_rate += amount_milli
+        self._line = BENT
 
     def served(self, now_s: int) -> int:
         """Used and committed: what the funded order divides by shares."""
-        return self.charged.bring_to(now_s) + self.committed(now_s)
+        served, growth, from_s, until_s = self._line
+        if now_s <= until_s:
+            return served + growth * (now_s - from_s)
+        served = self.charged.bring_to(now_s) + self.committed(now_s)
+        self._line = served, self.charged.slope() - self._contract_rate, now_s, self.charged.linear_until_s()
+        return served
 
     def served_uncharged(self, now_s: int) -> int:
         """What the unallocated order divides by shares."""
@@ -175,8 +202,8 @@ class BudgetTree:
         for name, amounts in use.items():
             leaf = self.nodes[name]
             for node in (self.root, *leaf.path):
-                node.account.charged.add_lump(amounts.charged_milli_s)
-                node.account.uncharged.add_lump(amounts.uncharged_milli_s)
+                node.account.window(funded=True).add_lump(amounts.charged_milli_s)
+                node.account.window(funded=False).add_lump(amounts.uncharged_milli_s)
 
     def figures(self, now_s: int) -> dict[str, LevelFigures]:
         """The numbers behind the order, of every node."""

@@ -8,6 +8,7 @@ from typing import TypeVar
 from .explain import Explainer
 from .placing import allowance_milli, is_whole_nodes, place_on_free
 from .preemption import find_taking, is_out_of_reach
+from .queues import Group
 from .reasons import Code
 from .reservations import Certain, certain_for, is_any_certain
 from .trial import Trial
@@ -143,11 +144,10 @@ class Waits:
         """
         snapshot = self._trial.snapshot
         told = snapshot.told
-        groups = [each for queue in snapshot.queues.values() for each in queue.groups.items()]
-        codes = self._by_shape([group.last() if key[3] else group.any() for key, group in groups])
+        groups = [group for queue in snapshot.queues.values() for group in queue.groups.values()]
+        codes = self._by_group(groups)
         found = []
-        for _, group in groups:
-            code = codes[self._codes.shape(group.any())]
+        for group, code in zip(groups, codes, strict=True):
             known = group.number_told(code)
             for promise in self._promises.values():
                 if promise.workload in group.members:
@@ -168,6 +168,28 @@ class Waits:
                 found.append(Decision(workload=workload.id, action=Action.WAIT, reason=said))
         found.sort(key=lambda each: each.workload)
         return found
+
+    def _by_group(self, groups: Sequence[Group]) -> list[Code]:
+        """The code of every group. Those that take a closer look are looked at by shape."""
+        codes: list[Code | None] = []
+        closer: dict[int, Workload] = {}
+        nodes = self._trial.snapshot.nodes
+        for index, group in enumerate(groups):
+            workload = group.any()
+            code = None
+            if nodes.restless or workload.node is not None or workload.size_milli > nodes.total_milli:
+                closer[index] = group.last()
+            elif workload.min_runtime_s and self._promises and not is_out_of_reach(self._trial, workload):
+                closer[index] = workload
+            elif nodes.free_milli >= workload.size_milli:
+                code = Code.WAITING_PLACEMENT
+            elif workload.min_runtime_s and is_any_certain(self._trial, workload):
+                code = Code.WAITING_CAPACITY
+            else:
+                code = Code.WAITING_ORDER
+            codes.append(code)
+        found = self._by_shape(list(closer.values())) if closer else {}
+        return [code or found[self._codes.shape(closer[index])] for index, code in enumerate(codes)]
 
     def _own_code(self, code: Code, promise: Reservation | None) -> Code:
         """The code of one of a shape: what was promised to it comes before what the others are told."""

@@ -10,6 +10,9 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 
+FOR_EVER_S = 1 << 62
+"""An instant that does not come."""
+
 
 class Window:
     """Device time in [now - lookback, now), clipped to the second at both ends.
@@ -42,6 +45,14 @@ class Window:
                 self._tail_rate += change
             self._now_s = now_s
         return self._total
+
+    def slope(self) -> int:
+        """By how much the total grows in a second, until the instant that `linear_until_s` gives."""
+        return self._rate - self._tail_rate
+
+    def linear_until_s(self) -> int:
+        """The last instant up to which, without another change, the total grows by the same in every second."""
+        return self._edges[0][0] + self.lookback_s if self._edges else FOR_EVER_S
 
     def hold(self, amount_milli: int) -> None:
         """From now on so much more (or, negative, less) is held."""
