@@ -24,7 +24,7 @@ from scheduler.simulator.sweeps import KNOBS, said
 
 STUDIES = ("fragmentation", "gaming")
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "fragmentation": {"seeds": "1-2", "days": 4, "gpus": 256},
+    "fragmentation": {"seeds": "1-3", "days": 4, "gpus": 256},
     "gaming": {"seeds": "1-5", "days": 5, "gpus": 64},
 }
 """So that each takes a few minutes on two cores."""

@@ -184,7 +184,7 @@ TOLD = ("large_median_s", "large_p90_s", "usable", "could", "largest", "occupanc
 
 
 def table(results: Sequence[tuple[Variant, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """A line for each variant: the median over the scenarios of each figure, with least and most."""
+    """A line for each variant: of each figure the least, the median (nearest rank) and the most over the scenarios."""
     by_variant: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for variant, found in results:
         by_variant.setdefault((variant.factor, variant.value), []).append(found)
@@ -193,7 +193,7 @@ def table(results: Sequence[tuple[Variant, Mapping[str, Any]]]) -> list[dict[str
         line: dict[str, Any] = {"factor": factor, "value": value, "scenarios": len(all_found)}
         for name in TOLD:
             known = sorted(found[name] for found in all_found if found[name] is not None)
-            line[name] = [known[0], known[len(known) // 2], known[-1]] if known else None
+            line[name] = [known[0], known[-(-len(known) // 2) - 1], known[-1]] if known else None
         line["large"] = sum(found["large"] for found in all_found)
         line["large_unstarted"] = sum(found["large_unstarted"] for found in all_found)
         lines.append(line)
