@@ -316,7 +316,8 @@ def test_lines_are_drawn_to_scale() -> None:
     svg = ElementTree.fromstring(f"<figure>{drawn}</figure>")
     path = next(each for each in svg.iter("path") if "line" in each.attrib["class"])
     assert (
-        path.attrib["d"] == f"M{charts.LEFT}.0 {charts.TOP + charts.PLOT_HEIGHT}.0L{charts.WIDTH - charts.RIGHT}.0 14.0"
+        path.attrib["d"]
+        == f"M{charts.LEFT}.0 {charts.TOP + charts.PLOT_HEIGHT}.0L{charts.WIDTH - charts.RIGHT}.0 {charts.TOP}.0"
     )
     assert [each.text for each in svg.iter("text")][:5] == ["0", "1", "2", "3", "4"]
     assert next(svg.iter("li")).itertext().__next__() == "a < b"
