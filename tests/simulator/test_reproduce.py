@@ -206,7 +206,7 @@ MEASURED = {"repairs_less", "bursty_more"}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [1, 8])
+@pytest.mark.parametrize("seed", [1])
 def test_a_month_of_a_thousand_gpus_comes_out_as_published(seed: int) -> None:
     figures = under_all(seed, 30, 1_024)
     assert unmet([figures]).keys() <= MEASURED
