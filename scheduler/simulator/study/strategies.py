@@ -198,7 +198,7 @@ STRATEGIES: tuple[Strategy, ...] = (
         "asks for the longest contract for all that is funded",
         over_declare,
         "its runs are protected for longer, so that they are stopped less and repeat less work",
-        "the same as for resubmit-saved, and a shorter longest contract (--max-contract).",
+        "the same as for resubmit-saved; try a shorter longest contract (--max-contract).",
     ),
     Strategy(
         "park",
