@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from budgets.models import LedgerEntry, Reallocation, Request, Review, Role, Share
+from budgets.models import LedgerEntry, Person, Reallocation, Request, Review, Role, RoleGrant, Share
 from budgets.queries import in_force, midnight, today
 from budgets.services import reallocations, requests, tree
 from budgets.services.shares import set_shares
@@ -137,28 +137,34 @@ def test_a_quarter(house: Laboratory, desk: Desk, live_server: Any, sign_in: Cal
     picture(page, "reallocate")
     assert share_of(lab, "A1") == 7_000
 
-    # Mia's program asks for more of the whole; the meeting gives it from B, from tomorrow on.
-    ask(page, url, "30", "The long runs of the winter.", For="A")
+    # Whichever program would be behind tomorrow asks for more; the meeting gives it from the other, from tomorrow on.
     tomorrow = today() + timedelta(days=1)
-    hold_the_meeting(page, lab, url, tomorrow, sign_in)
-    assert (share_of(lab, "A"), share_of(lab, "A", tomorrow)) == (6_000, 9_000)
-    assert (share_of(lab, "B"), share_of(lab, "B", tomorrow)) == (3_500, 500)
+    start = midnight(tomorrow)
+    first = order_at(lab, start - timedelta(seconds=1))[0]
+    behind, points = ("A", 6_000) if first == "B" else ("B", 3_500)
+    RoleGrant.objects.create(person=lab.ben, node=lab.node["B"], role=Role.MANAGER, valid_from=today())
+    sign_in(page, lab.mia if behind == "A" else Person.objects.get(pk=lab.ben.pk))
+    ask(page, url, "30", "The long runs of the winter.", For=behind)
+    hold_the_meeting(page, lab, url, tomorrow, sign_in, {behind: "90.00", first: "5.00"})
+    assert (share_of(lab, behind), share_of(lab, behind, tomorrow)) == (points, 9_000)
+    assert share_of(lab, first, tomorrow) == 500
 
     # The order changes with the first second of that day.
-    start = midnight(tomorrow)
     before, after = order_at(lab, start - timedelta(seconds=1)), order_at(lab, start)
     assert sorted(before) == sorted(after)
-    assert (before[0], after[0]) == ("B", "A")
+    assert (before[0], after[0]) == (first, behind)
     assert Reallocation.objects.get(review__isnull=False).state == "approved"
     assert [reallocations.apply_due(now=start + timedelta(seconds=each)) for each in (0, 1)] == [1, 0]
     page.goto(f"{url}/decisions/")
-    expect(page.get_by_text("A first").first).to_be_visible()
+    expect(page.get_by_text("The long runs first").first).to_be_visible()
     picture(page, "decisions")
     assert LedgerEntry.objects.filter(verb="reallocation.applied").count() == 2
 
 
-def hold_the_meeting(page: Page, lab: Laboratory, url: str, day: Any, sign_in: Callable[..., None]) -> None:
-    """Max plans a review of the whole, opens it, marks A and B in pencil, closes and applies."""
+def hold_the_meeting(
+    page: Page, lab: Laboratory, url: str, day: Any, sign_in: Callable[..., None], marks: dict[str, str]
+) -> None:
+    """Max plans a review of the whole, opens it, marks these shares in pencil, closes and applies."""
     sign_in(page, lab.max)
     page.goto(f"{url}/reviews/new/")
     page.get_by_label("Budget of").select_option("LAB")
@@ -171,7 +177,7 @@ def hold_the_meeting(page: Page, lab: Laboratory, url: str, day: Any, sign_in: C
     picture(page, "review")
     page.get_by_role("button", name="Open").click()
     review = Review.objects.get()
-    for code, becomes in (("A", "90.00"), ("B", "5.00")):
+    for code, becomes in marks.items():
         item = review.items.filter(node=lab.node[code]).first()
         if item is None:
             page.goto(f"{url}/reviews/{review.pk}/")
@@ -179,7 +185,7 @@ def hold_the_meeting(page: Page, lab: Laboratory, url: str, day: Any, sign_in: C
             item = review.items.get(node=lab.node[code])
         page.goto(f"{url}/reviews/{review.pk}/items/{item.position}/")
         page.get_by_label("Becomes, %").fill(becomes)
-        page.get_by_label("Reason").fill("A first, this winter")
+        page.get_by_label("Reason").fill("The long runs first")
         page.get_by_role("button", name="Mark").click()
         expect(page.get_by_text(f"in pencil: {becomes}")).to_be_visible()
     picture(page, "meeting")
