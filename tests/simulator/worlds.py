@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import strategies as st
@@ -146,6 +147,8 @@ class WatchedWorld(World):
         kept = decide(self.snapshot, self.policy)
         if again != kept:
             self.rebuilt_differs.append(f"at {self.now_s}: {_first_difference(again, kept)}")
+        if (missed := _news(kept, self.snapshot.told)) != _news(plan, {}):
+            self.rebuilt_differs.append(f"at {self.now_s}: of news only, {_news(plan, {})} instead of {missed}")
         has_changed = super()._apply(plan)
         self._look_for_overfull_devices()
         if not has_changed:
@@ -169,6 +172,23 @@ class WatchedWorld(World):
                 fits = workload.size_milli <= self.snapshot.nodes.largest_milli
                 if not is_bound and fits and node.may_start(self.now_s) and node.fits(workload.size_milli):
                     self.idle_faults.append(f"{workload.id} waits at {self.now_s} with room on {node.name}")
+
+
+def _news(plan: Plan, told: Mapping[str, str]) -> tuple[list[object], list[tuple[str, str, int | None]]]:
+    """What a plan does, and whom it tells something new; without figures, and whatever the order of those who wait.
+
+    A pass that is asked for news only decides by what earlier ones have left on the snapshot; one that explains
+    everything does not.
+    """
+    done: list[object] = []
+    waits = []
+    for each in plan.decisions:
+        reason = each.reason
+        if each.action is not Action.WAIT:
+            done.append((each.workload, each.action, reason.code, reason.text, each.run, each.by, dict(each.holdings)))
+        elif told.get(each.workload) != reason.code and reason.code != "waiting_victims":
+            waits.append((each.workload, reason.code, reason.earliest_start_s))
+    return done, sorted(waits)
 
 
 def _first_difference(one: Plan, other: Plan) -> str:

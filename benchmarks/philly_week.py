@@ -1,0 +1,70 @@
+"""How fast the contracts engine simulates a week of Philly's jobs, as a whole process: import once, then `simulate`.
+
+python -m benchmarks.philly_week
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import Row, at_least, plain
+from benchmarks.shared_data import REPOSITORY, trace
+
+JOBS = 12_751
+GPUS = 512
+DAYS = ("2017-10-09", "2017-10-16")
+TARGET_PER_S = 3_000
+REPEATS = 2
+MEASURED = """
+import json, resource, subprocess, sys
+subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss]))
+"""
+
+
+class Used(NamedTuple):
+    """What a command took: CPU time of all its threads, start of Python included, and the most memory at once."""
+
+    cpu_s: float
+    peak_kib: int
+
+
+def measure() -> list[Row]:
+    """Jobs a second, at best of a few."""
+    with tempfile.TemporaryDirectory() as folder:
+        week = import_philly(Path(folder), GPUS, ["--from", DAYS[0], "--until", DAYS[1]])
+        best = min(simulate(week) for _ in range(REPEATS))
+    what = f"contracts on the Philly week, {JOBS:,} jobs, {GPUS} GPUs, whole process"
+    return [
+        at_least(what, JOBS / best.cpu_s, "jobs/s", TARGET_PER_S),
+        plain("contracts on the Philly week: peak memory", best.peak_kib / 1_024, "MiB"),
+    ]
+
+
+def import_philly(folder: Path, gpus: int, days: Sequence[str]) -> Path:
+    """A scenario of Philly's jobs on nodes of 8 GPUs, in a folder."""
+    scenario = folder / "philly.json"
+    argv = [sys.executable, "manage.py", "import_trace", "--format", "philly", str(trace("philly_vc.csv"))]
+    shares = str(trace("philly_vc_nodes.csv"))
+    argv += ["--shares", shares, "--gpus", str(gpus), *days, "--out", str(scenario)]
+    subprocess.run(argv, check=True, cwd=REPOSITORY, stdout=subprocess.DEVNULL)
+    return scenario
+
+
+def simulate(scenario: Path) -> Used:
+    """What the command takes for a scenario. Processes beside it take none of its CPU time."""
+    argv = [sys.executable, "-c", MEASURED, sys.executable, "manage.py", "simulate", str(scenario), "--json"]
+    said = subprocess.run(argv, check=True, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True).stdout
+    cpu_s, peak_kib = (float(each) for each in said.strip(" []\n").split(","))
+    return Used(cpu_s, int(peak_kib))
+
+
+if __name__ == "__main__":
+    for row in measure():
+        print(f"{row.name}: {row.value:,.1f} {row.unit}  {row.target}")
