@@ -15,6 +15,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.generic import View
 
 from budgets.authority import may
+from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import Cluster
 
 MAX_SPENT_ACTIONS = 40
@@ -109,6 +110,11 @@ def safe_next(request: HttpRequest, default: str) -> str:
     address = request.POST.get("next", "")
     here = {request.get_host()}
     return address if url_has_allowed_host_and_scheme(address, here, request.is_secure()) else default
+
+
+def status_of(error: InputError) -> int:
+    """The status of a page with a service's error: 409 for what came too late, 403 for what isn't theirs, else 400."""
+    return 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
 
 
 def new_action() -> str:

@@ -274,10 +274,7 @@ def locked(reallocation: Reallocation, version: int | None, *among: State) -> Re
         .select_related("parent", "cluster", "desk", "author", "author_for", "decided_by", "request")
         .get(pk=reallocation.pk)
     )
-    if row.state not in among:
-        raise ConflictError(f"{row} {requests.what_happened(row)}; nothing was changed")
-    if version is not None and version != row.version:
-        raise ConflictError(f"{row} was changed meanwhile; look at it again")
+    requests.refuse_late(row, version, among)
     return row
 
 

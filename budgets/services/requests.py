@@ -14,7 +14,18 @@ from django.utils import timezone
 
 from budgets import desks, queries
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, House, Kind, Person, Request, Share, State
+from budgets.models import (
+    WHOLE_BASIS_POINTS,
+    BudgetNode,
+    Cluster,
+    House,
+    Kind,
+    Person,
+    Reallocation,
+    Request,
+    Share,
+    State,
+)
 from budgets.services import checks, ledger, messages
 
 TEXT_LENGTH = 4_000
@@ -279,11 +290,20 @@ def locked(request: Request, version: int | None, among: Iterable[str]) -> Reque
         .select_related("node", "parent", "desk", "cluster", "author", "decided_by", "upper")
         .get(pk=request.pk)
     )
+    refuse_late(row, version, among)
+    return row
+
+
+def refuse_late(row: Request | Reallocation, version: int | None, among: Iterable[str]) -> None:
+    """Nothing, if the locked row is in one of these states, and as it was at `version`.
+
+    Raises:
+        ConflictError: it is not; it says what happened.
+    """
     if row.state not in among:
         raise ConflictError(f"{row} {what_happened(row)}; nothing was changed")
     if version is not None and version != row.version:
         raise ConflictError(f"{row} was changed meanwhile; look at it again")
-    return row
 
 
 def what_happened(row: Any) -> str:

@@ -28,9 +28,9 @@ from budgets.queries import midnight, today
 from budgets.services import follow_ups
 from portal.decision_log import DECIDED, decisions, keys
 from portal.forms.reviews import AnswerFollowUpForm
-from portal.pages import Page, day_named, new_action, render_page, spend, spent_on, whole_number
+from portal.pages import Page, day_named, new_action, render_page, spend, spent_on, status_of, whole_number
 from portal.views.node import node_named
-from portal.views.reviews import DONE_ALREADY, status_of
+from portal.views.reviews import DONE_ALREADY
 from scheduler.queries import usage
 
 PER_PAGE = 25

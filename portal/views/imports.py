@@ -8,13 +8,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from budgets.authority import nodes_with
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError
 from budgets.models import Person, Role, ShareImport
 from budgets.services import imports
 from budgets.services.imports import Plan
 from portal.formats import counted
 from portal.forms.imports import ApplyForm, FileForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, whole_number
+from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
 from portal.shares_csv import HEADER, MAX_BYTES, NEEDED, read
 
 PER_PAGE = 100
@@ -91,7 +91,7 @@ class Import(Page):
             count = imports.apply(stored=stored, by=request.user, reason=said["reason"], seen=said["seen"])  # type: ignore[arg-type]
         except InputError as error:
             form.take(error)
-            status = 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+            status = status_of(error)
             return self.show(request, stored, form, status)
         spend(request, said["action"], here)
         messages.info(

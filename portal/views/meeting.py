@@ -16,8 +16,8 @@ from budgets.services import review_totals, reviews
 from portal import formats, pack
 from portal.forms.reviews import MarkForm, VoiceForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on
-from portal.views.reviews import DONE_ALREADY, review_numbered, status_of
+from portal.pages import Page, new_action, render_page, spend, spent_on, status_of
+from portal.views.reviews import DONE_ALREADY, review_numbered
 
 NOTHING_NEW = 204
 

@@ -12,12 +12,12 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
 from budgets.authority import may, nodes_with
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError
 from budgets.models import BudgetNode, Delegation, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import delegations, people, requests, roles
 from portal.forms.people import DelegationForm, EndForm, GrantForm, HouseForm, ReasonForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, whole_number
+from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
 from portal.views.node import node_named
 
 PER_PAGE = 100
@@ -37,7 +37,7 @@ class Once(Page):
             service(form.cleaned_data)
         except InputError as error:
             form.take(error)
-            return None, 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+            return None, status_of(error)
         spend(request, form.cleaned_data["action"], led_to)
         messages.info(request, done)
         return HttpResponseRedirect(led_to), 302

@@ -16,14 +16,14 @@ from django.urls import reverse
 
 from budgets import desks
 from budgets.authority import has_part_in, may
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request, State
 from budgets.queries import entitlement_on, today
 from budgets.services import reallocations
 from portal import formats, pinned
 from portal.clusters import sizes_milli
 from portal.forms.reallocation import ReallocationForm, cell
-from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on
+from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on, status_of
 from portal.sheet import NothingToTake, Sheet, sheet, take
 from portal.views.node import node_named
 from portal.views.simulator import context_of
@@ -145,7 +145,7 @@ class Reallocate(Page):
             done = self.carry_out(at, form, do)
         except InputError as error:
             form.take(error)
-            status = 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+            status = status_of(error)
             at.node.refresh_from_db()
             at.__dict__.pop("now", None)
             sheet = at.sheet(form.proposed(), form.base(), form.kept())

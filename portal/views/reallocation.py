@@ -8,12 +8,12 @@ from django.urls import reverse
 
 from budgets import desks
 from budgets.authority import may
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError
 from budgets.models import Person, Reallocation, State
 from budgets.services import comments, reallocations
 from portal.forms.requests import AnswerForm, CommentForm, WithdrawForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on
+from portal.pages import Page, new_action, render_page, spend, spent_on, status_of
 from portal.views.request import history
 
 DONE = {
@@ -63,7 +63,7 @@ class ReallocationPage(Page):
                 self.carry_out(verb, row, person, form)
             except InputError as error:
                 form.take(error)
-                status = 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+                status = status_of(error)
                 row = reallocation_numbered(person, number)
             else:
                 spend(request, form.cleaned_data["action"], address)

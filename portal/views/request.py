@@ -13,7 +13,7 @@ from django.utils.http import content_disposition_header
 
 from budgets import desks
 from budgets.authority import may
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError
 from budgets.models import LedgerEntry, Person, Reallocation, Request, State
 from budgets.queries import today
 from budgets.services import comments, requests
@@ -21,7 +21,7 @@ from budgets.services.reallocations import shares_on
 from portal import formats
 from portal.forms.requests import AnswerForm, AttachForm, CommentForm, PassUpForm, WithdrawForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on
+from portal.pages import Page, new_action, render_page, spend, spent_on, status_of
 from portal.views.requests import figures_of
 
 VERBS = ("deny", "return", "pass_up", "withdraw", "submit", "comment", "attach")
@@ -85,7 +85,7 @@ class RequestPage(Page):
                 led_to = self.carry_out(verb, row, person, form, request)
             except InputError as error:
                 form.take(error)
-                status = 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+                status = status_of(error)
                 row = request_numbered(person, number)
             else:
                 spend(request, form.cleaned_data["action"], address)

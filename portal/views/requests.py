@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from budgets import desks
 from budgets.authority import INSIDE_ROLES, may, nodes_with, roles_of
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Delegation, Person, Reallocation, Request, Role, State
 from budgets.queries import entitlement_on, in_force, today
 from budgets.services import requests
@@ -25,7 +25,7 @@ from budgets.services.reallocations import shares_on
 from portal import formats
 from portal.clusters import sizes_milli
 from portal.forms.requests import RequestForm
-from portal.pages import Page, choice, clusters, new_action, render_page, spend, spent_on, whole_number
+from portal.pages import Page, choice, clusters, new_action, render_page, spend, spent_on, status_of, whole_number
 from scheduler.queries import usage
 from scheduler.queries.review_figures import useful_milli_s
 
@@ -197,7 +197,7 @@ class WriteRequest(Page):
                 done = self.keep(person, row, form, nodes, among, does_submit)
             except InputError as error:
                 form.take(error)
-                status = 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
+                status = status_of(error)
             else:
                 led_to = reverse("request", args=[done.pk])
                 spend(request, form.cleaned_data["action"], led_to)

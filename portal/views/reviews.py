@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.text import slugify
 
 from budgets.authority import INSIDE_ROLES, has_part_in, may, nodes_with, roles_of
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Person, Review, Role
 from budgets.queries import today
 from budgets.services import review_closing, review_snapshots, review_totals, reviews
@@ -24,7 +24,7 @@ from portal import pack, printing
 from portal.csv_files import csv_response
 from portal.forms.reviews import CallOffForm, CloseForm, PlanForm, StepForm, TakeUpForm, VersionForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, whole_number
+from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
 from scheduler.queries import review_figures
 
 PER_PAGE = 30
@@ -62,11 +62,6 @@ def plannable(person: Person) -> QuerySet[BudgetNode]:
     managed = nodes_with(person, [Role.MANAGER])
     rows = BudgetNode.objects.filter(path__overlap=managed, closed_at=None, children__closed_at=None)
     return rows.filter(children__isnull=False).distinct().order_by("path")
-
-
-def status_of(error: InputError) -> int:
-    """409 for what came too late, 403 for what isn't theirs, else 400."""
-    return 409 if isinstance(error, ConflictError) else 403 if isinstance(error, NotAllowed) else 400
 
 
 class Reviews(Page):
