@@ -49,6 +49,11 @@ app.conf.beat_schedule = {
         "schedule": ROLL_UP_S,
         "options": {"expires": ROLL_UP_S},
     },
+    "invent-utilization": {
+        "task": "scheduler.tasks.invent_utilization",
+        "schedule": ROLL_UP_S,
+        "options": {"expires": ROLL_UP_S},
+    },
     "feed-demo": {"task": "portal.demo.tasks.feed", "schedule": FEED_S, "options": {"expires": FEED_S}},
     "forget-quiet-passes": {
         "task": "scheduler.tasks.forget_quiet_passes",

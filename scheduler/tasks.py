@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from celery import shared_task
+from django.utils import timezone
 
 from budgets.models import Cluster
 from scheduler import loop
-from scheduler.services import bad_ends, passes, simulating, thresholds, timeline, usage
+from scheduler.services import bad_ends, passes, simulating, thresholds, timeline, usage, utilization
 
 
 @shared_task(ignore_result=True)
@@ -32,6 +33,12 @@ def roll_up_usage() -> None:
     """Beat's, every minute: bring the hourly cache of use up to now."""
     for cluster in Cluster.objects.all():
         usage.roll_up(cluster)
+
+
+@shared_task(ignore_result=True)
+def invent_utilization() -> int:
+    """Beat's, every minute: what the invented nodes of simulated clusters would have measured since."""
+    return sum(utilization.invent(cluster, timezone.now()) for cluster in Cluster.objects.all())
 
 
 @shared_task(ignore_result=True)

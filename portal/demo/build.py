@@ -19,7 +19,7 @@ from portal.demo import organisation, past, requests, reviews
 from portal.demo.feed import FOUNDED
 from portal.demo.organisation import Laboratory
 from portal.supervisor.processes import end_with_parent
-from scheduler.services import history, policies, timeline, usage
+from scheduler.services import history, policies, timeline, usage, utilization
 from scheduler.simulator import Scenario, simulate
 from scheduler.simulator.records import Outcome
 
@@ -53,6 +53,7 @@ def build(*, seed: int, weeks: int, log_ins: Path, say: Say, now: datetime | Non
             added = history.add(cluster, past.workloads(lab, plan, outcome, chance))
             usage.rebuild(cluster, start, end, now=end)
             timeline.fill(cluster, end)
+            utilization.invent_past(cluster, end)
             say(f"{cluster.name}: {added.workloads:,} workloads, {added.runs:,} runs")
         requests.ask(lab, end)
         reviews.hold(lab, end)

@@ -14,7 +14,7 @@ from random import Random
 from budgets import queries
 from budgets.models import WHOLE_BASIS_POINTS, Cluster, Share
 from portal.demo.organisation import Laboratory
-from portal.demo.stream import APPETITE, Draft, draft, environment, mean_size, some_kind
+from portal.demo.stream import APPETITE, Draft, activity, draft, environment, mean_size, some_kind
 from scheduler.engine import BudgetNode, Node, Policy
 from scheduler.services.history import PastDecision, PastNode, PastRun, PastWorkload
 from scheduler.simulator import Scenario
@@ -294,7 +294,7 @@ def _workload(
         decisions=decisions,
         reason=FINISHED if state == "finished" else None,
         command=["python", "train.py", "--config", f"{one.name}.yaml"],
-        environment=environment(one) if is_open else {},
+        environment=environment(one) if is_open else activity(one),
     )
 
 

@@ -47,6 +47,10 @@ APPETITE = {"A1a": 1.2, "A1b": 2.6, "A1c": 1.6, "A2": 2.2, "A3": 0.6, "B1": 2.4,
 """How much of its entitlement a leaf asks for: some ask for more than they have, some for less, so that use is lent
 and borrowed."""
 
+SITS_IDLE = {"train": 14, "prepare": 6}
+"""Out of a hundred of a kind, so many are interactive sessions, which hold their devices and hardly use them."""
+NOTEBOOK, NOTEBOOK_ACTIVITY_MILLI = "notebook", 18
+
 
 @dataclass(frozen=True, slots=True)
 class Draft:
@@ -61,6 +65,7 @@ class Draft:
     restart_cost_s: int
     is_resumable: bool
     priority: int
+    activity_milli: int | None = None
 
 
 def draft(chance: Random, kind: Kind) -> Draft:
@@ -68,8 +73,10 @@ def draft(chance: Random, kind: Kind) -> Draft:
     shortest, longest = kind.length_s
     length_s = round(shortest * (longest / shortest) ** chance.random())
     size = chance.choice(kind.sizes)
+    subject, number = chance.choice(SUBJECTS), chance.randrange(100)
+    sits_idle = kind.name in SITS_IDLE and number < SITS_IDLE[kind.name]
     return Draft(
-        name=f"{kind.name}-{chance.choice(SUBJECTS)}-{chance.randrange(100):02d}",
+        name=f"{NOTEBOOK if sits_idle else kind.name}-{subject}-{number:02d}",
         size=size,
         min_runtime_s=chance.choice(kind.contracts_s),
         length_s=length_s,
@@ -78,6 +85,7 @@ def draft(chance: Random, kind: Kind) -> Draft:
         restart_cost_s=min(length_s // 10, chance.randrange(60, 900)) if kind.is_resumable else 0,
         is_resumable=kind.is_resumable,
         priority=chance.choice((0, 0, 0, 0, 10)),
+        activity_milli=NOTEBOOK_ACTIVITY_MILLI if sits_idle else None,
     )
 
 
@@ -95,8 +103,14 @@ def mean_size(kind: Kind) -> float:
 def environment(one: Draft) -> dict[str, str]:
     """How it behaves on simulated nodes (scheduler.executors.simulated)."""
     return {
+        **activity(one),
         "SIM_DURATION_S": str(one.length_s),
         "SIM_STARTUP_S": str(one.startup_s),
         "SIM_EXIT_DELAY_S": str(one.exit_delay_s),
         "SIM_RESTART_COST_S": str(one.restart_cost_s),
     }
+
+
+def activity(one: Draft) -> dict[str, str]:
+    """How busy its devices will be, where that is not as with most work: kept of the past too."""
+    return {} if one.activity_milli is None else {"SIM_ACTIVITY_MILLI": str(one.activity_milli)}

@@ -167,6 +167,48 @@ class RankFact:
 
 
 @dataclass(frozen=True, slots=True)
+class UtilizationSample:
+    """How busy the devices of one rank were over a stretch of time; said again, it counts once.
+
+    Attributes:
+        run_id: the run's id, in decimal digits.
+        rank_index: the rank's, from 0.
+        busy_milli_s: the activity of its devices added up over that time: thousandths of a device times seconds, from 0
+            to what it holds times the length.
+        memory_milli: how much of the devices' memory was in use, in thousandths; None where it isn't measured.
+        from_age_s: how long ago the stretch began.
+        until_age_s: how long ago it ended; less than `from_age_s`.
+    """
+
+    run_id: str
+    rank_index: int
+    busy_milli_s: int
+    memory_milli: int | None
+    from_age_s: int
+    until_age_s: int
+
+    @classmethod
+    def read(cls, value: Any, where: str) -> Self:
+        """From JSON; `where` is the value's own field name.
+
+        Raises:
+            Malformed: a field is missing, unknown, of the wrong kind, out of bounds, or contradicts another one.
+        """
+        sample = cls(**_fields_of(cls, value, where))
+        if not re.fullmatch(r"[0-9]{1,18}", sample.run_id):
+            raise Malformed(f"{where}.run_id", "is not a run's number")
+        if sample.memory_milli is not None and sample.memory_milli > 1_000:
+            raise Malformed(f"{where}.memory_milli", f"{sample.memory_milli} is not 0 to 1,000")
+        if sample.from_age_s <= sample.until_age_s:
+            raise Malformed(f"{where}.from_age_s", "is not longer ago than the end")
+        return sample
+
+    def write(self) -> dict[str, Any]:
+        """To JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Sync:
     """A heartbeat: what the agent knows.
 

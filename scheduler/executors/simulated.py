@@ -8,6 +8,7 @@ same. A workload says how it behaves by these variables, all optional, whole sec
     SIM_EXIT_DELAY_S    how long it takes to leave after a stop signal, at most the grace; "never" is stuck
     SIM_RESTART_COST_S  work that is lost at each restart
     SIM_EXIT_CODE       what it ends with when it is done
+    SIM_ACTIVITY_MILLI  how busy its devices are while it runs, thousandths: what its nodes say they measured
 
 What is not said is drawn from the workload's code: always the same for the same code.
 """
@@ -23,10 +24,14 @@ from scheduler.executors.base import Cause, RankState
 STARTUP_S = (5, 30)
 DURATION_S = (600, 14_400)
 EXIT_DELAY_S = (2, 20)
+ACTIVITY_MILLI = (550, 960)
 """Bounds of what is drawn where a workload does not say."""
+WAVERS_MILLI = 60
+"""By so much an hour's activity may be more or less than the workload's usual."""
 
 STARTUP, DURATION, EXIT_DELAY = "SIM_STARTUP_S", "SIM_DURATION_S", "SIM_EXIT_DELAY_S"
 RESTART_COST, EXIT_CODE = "SIM_RESTART_COST_S", "SIM_EXIT_CODE"
+ACTIVITY = "SIM_ACTIVITY_MILLI"
 NEVER = "never"
 
 
@@ -91,10 +96,24 @@ def _kept_s(run: SimulatedRun) -> int:
     return max(0, run.progress_s - lost_s)
 
 
+def activity_milli(workload: str, environment: Mapping[str, str], hour: int) -> int:
+    """How busy the devices of a workload are in an hour (counted from 1970), thousandths.
+
+    It wavers around what the workload says or is drawn, by at most WAVERS_MILLI and a quarter of it.
+    """
+    said = environment.get(ACTIVITY)
+    usual = int(said) if said is not None else _drawn(workload, ACTIVITY, ACTIVITY_MILLI)
+    most = min(WAVERS_MILLI, usual // 4)
+    return max(0, min(1_000, usual + _drawn(workload, f"{ACTIVITY} {hour}", (-most, most))))
+
+
 def _seconds(run: SimulatedRun, name: str, bounds: tuple[int, int]) -> int:
     """What the workload says, or what its code is drawn."""
     said = run.environment.get(name)
-    if said is not None:
-        return int(said)
+    return int(said) if said is not None else _drawn(run.workload, name, bounds)
+
+
+def _drawn(workload: str, name: str, bounds: tuple[int, int]) -> int:
+    """From its code: always the same for the same code."""
     low, high = bounds
-    return low + zlib.crc32(f"{run.workload} {name}".encode()) % (high - low + 1)
+    return low + zlib.crc32(f"{workload} {name}".encode()) % (high - low + 1)

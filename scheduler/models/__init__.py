@@ -11,6 +11,7 @@ from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
 from scheduler.models.simulations import Simulation, SimulationPart
 from scheduler.models.timelines import TimelineTile
+from scheduler.models.utilization import UtilizationHour, UtilizationMark
 from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, Run, Workload, WorkloadNumber
 
 __all__ = [
@@ -38,6 +39,8 @@ __all__ = [
     "TimestampRange",
     "TreeVersion",
     "UsageHour",
+    "UtilizationHour",
+    "UtilizationMark",
     "Workload",
     "WorkloadNumber",
 ]
