@@ -10,8 +10,11 @@ class SchedulerConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        """Register who may do what here, and what a change of the budget tree means for workloads."""
+        """Register rights, what a change of the budget tree does to workloads, and what carries out which clusters."""
+        from budgets.models import Cluster
         from scheduler import authority  # noqa: F401 (importing it registers its actions)
-        from scheduler.services import leaves
+        from scheduler.services import agents, executors, leaves, simulation
 
         leaves.listen()
+        executors.register(Cluster.Executor.AGENT, agents.Agents())
+        executors.register(Cluster.Executor.SIMULATED, simulation.Simulated())

@@ -18,7 +18,7 @@ from budgets.models import Cluster
 from scheduler import snapshots
 from scheduler.engine import Plan, decide
 from scheduler.models import Event, Pass
-from scheduler.services import deadlines, events, passes, policies, silence, simulation
+from scheduler.services import deadlines, events, executors, passes, policies, silence
 from scheduler.services.events import wake
 
 __all__ = ["PassResult", "look_at", "run_pass", "tick", "tick_one", "wake"]
@@ -164,12 +164,11 @@ def tick_one(cluster: Cluster, now: datetime | None = None, *, is_due: bool = Fa
 
 
 def live_on(cluster: Cluster, now: datetime) -> bool:
-    """What time alone does to a cluster's rows: invented nodes carry on, time limits end, silent nodes are lost.
+    """What time alone does to a cluster's rows: its executor reports, time limits end, silent nodes are lost.
 
     Whether anything changed.
     """
-    is_simulated = cluster.executor == Cluster.Executor.SIMULATED
-    changed = simulation.advance(cluster, now) if is_simulated else False
+    changed = executors.of(cluster).poll(cluster.pk, now)
     changed = silence.watch(cluster, now) or changed
     return deadlines.enforce(cluster, now) or changed
 

@@ -25,7 +25,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from budgets.errors import InputError
 from budgets.models import Cluster
-from scheduler.executors.base import Malformed, Sync, read_object
+from scheduler.executors.heartbeat import Sync
+from scheduler.executors.reading import Malformed, read_object
 from scheduler.models import Node
 from scheduler.services import facts, nodes, output
 

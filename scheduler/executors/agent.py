@@ -31,8 +31,9 @@ from typing import Any
 
 from scheduler.executors import minder
 from scheduler.executors.agent_config import Config, Refusal, copy_programs, read_config
-from scheduler.executors.base import FACTS_MAX, Cause, DesiredRank, Malformed, RankState, Sync
+from scheduler.executors.base import Cause, DesiredRank, Malformed, RankState
 from scheduler.executors.contact import Cut, post
+from scheduler.executors.heartbeat import FACTS_MAX, Sync
 from scheduler.executors.minder import boot_id, boottime_s, write_json
 from scheduler.executors.ranks import Rank
 from scheduler.executors.surroundings import Surroundings

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from scheduler.executors.base import Malformed, read_object
 from scheduler.executors.minder import read_json
+from scheduler.executors.reading import Malformed, read_object
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 RESERVED_UIDS = range(65_534, 65_536)

@@ -1,40 +1,72 @@
-"""The words between the portal and a node's agent: what should run (desired state), and what really happened (facts).
+"""The executor protocol: what should run (desired state, orders), and what really happened (facts).
 
-Both ends use this module, so it is standard library only. Instants never cross: clocks differ, so a stop is "in so
-many seconds" and a fact is "so many seconds old". Reading is strict: whatever is not exactly as described here is
-`Malformed`, which names the field.
+The loop decides and writes the desired state down: rows of runs and ranks. An **executor** makes it so, and reports
+facts. Only facts move a run (`scheduler.services.facts`). Node agents, invented nodes and Slurm are three executors of
+this one seam; `Executor` below is all that the loop knows of any.
+
+**Orders.** The desired state of a rank implies at most two orders, START and STOP, each with an id for good
+(`DesiredRank.order_id`: "start 17.0", "stop 17.0"). The desired state repeats an order until its fact has come;
+carrying it out twice is carrying it out once. A fact said twice, late or out of order changes nothing.
+
+**Fencing.** The run's id is a token that only rises: an executor starts no run of a workload that is not newer than the
+newest one that it has ever started of it, whatever a delayed or restored portal says. Two epochs guard against a past
+that speaks: an agent takes a higher one at each start, and the portal hears none that is lower than the node's last
+(a copy of a machine, a delayed request); the portal has one that a restore from a backup raises, and an agent obeys
+none that is lower than what it has seen (a server that was left running on the old database).
+
+**Reconciling** is nothing of its own: each poll or heartbeat compares all that should run with all that really does.
+After any crash the next one finds what is, starts what is missing, stops what nobody wants, and reports the rest.
+
+**Gangs.** A run counts as running when every rank has begun, and its contract begins then. Where one rank cannot be
+started or ends badly, the others are told to stop: no gang goes on in part.
+
+Both ends use this module, so it is standard library only. Instants never cross a wire: clocks differ, so a stop is "in
+so many seconds" and a fact is "so many seconds old". Reading is strict (reading.py).
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
-import selectors
-import socket
-import time
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self, get_type_hints
-from urllib.parse import urlsplit
+from typing import Any, Protocol, Self
+
+from scheduler.executors.reading import LARGEST, Malformed, fields_of, read_object
+
+__all__ = [
+    "CODE",
+    "LARGEST",
+    "Cause",
+    "DesiredRank",
+    "Executor",
+    "Malformed",
+    "RankFact",
+    "RankState",
+    "UtilizationSample",
+    "read_object",
+]
 
 CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """A workload's code, which is also the name of its working directory: no slash, no leading dot."""
-LARGEST = 2**62
-"""Whole numbers beyond this are nobody's count, age or id."""
-FACTS_MAX = 1_000
-"""Facts in one report."""
-WAKE_WITHIN_S = 0.5
-"""How long the portal spends on waking agents, all together; their next heartbeat comes anyway."""
 
 
-class Malformed(ValueError):
-    """Something that came over the wire is not as described here: nothing was done."""
+class Executor(Protocol):
+    """What carries out the desired state of clusters of one kind. Registered in `scheduler.services.executors`."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}" if field else message)
-        self.field = field
-        self.message = message
+    def tell(self, cluster_id: int, node_ids: Collection[int]) -> None:
+        """The desired state of these nodes has changed and is committed: make it so soon.
+
+        Never raises and never waits long: whoever is not reached is seen to by a later poll or heartbeat.
+        """
+
+    def poll(self, cluster_id: int, now: datetime) -> bool:
+        """Compare what should run with what does, have it made so, and take the facts. Beat calls it each second.
+
+        Agents come by themselves, so theirs does nothing. Whether anything changed that a pass would see. Raises
+        nothing for an engine that is slow, restarted or away: that is normal, and the next poll goes on.
+        """
 
 
 class RankState(StrEnum):
@@ -73,7 +105,12 @@ class DesiredRank:
         grace_s: what it gets between SIGTERM and SIGKILL where nothing else is said.
         memory_mib: its limit; 0 is none.
         progress_s: run time that the workload has kept over preemptions.
-        stop_in_s: None, or how soon it must be gone: SIGTERM now, SIGKILL then.
+        stop_in_s: None, or how soon it must be gone: it is saved and told now, killed then.
+        save_command: run in its directory before it is told to stop, within the same time; may be empty.
+        restores: whether the command is the one that restores what an earlier run saved.
+        directory_from: 0, or the run whose working directory is kept by the portal and has to be fetched first.
+        secrets: names of variables whose values must not be told to anybody.
+        checkpoint_every_s: how often it says it writes its checkpoint; 0 is unsaid.
     """
 
     run: int
@@ -92,11 +129,21 @@ class DesiredRank:
     memory_mib: int = 0
     progress_s: int = 0
     stop_in_s: int | None = None
+    save_command: list[str] = field(default_factory=list)
+    restores: bool = False
+    directory_from: int = 0
+    secrets: list[str] = field(default_factory=list)
+    checkpoint_every_s: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
         """Names the rank: run and index."""
         return self.run, self.rank
+
+    @property
+    def order_id(self) -> str:
+        """The id of the order that this is: the same however often it is repeated."""
+        return f"{'start' if self.stop_in_s is None else 'stop'} {self.run}.{self.rank}"
 
     @classmethod
     def read(cls, value: Any, where: str) -> Self:
@@ -105,7 +152,7 @@ class DesiredRank:
         Raises:
             Malformed: a field is missing, unknown, of the wrong kind or out of bounds.
         """
-        rank = cls(**_fields_of(cls, value, where))
+        rank = cls(**fields_of(cls, value, where))
         if rank.rank >= len(rank.nodes):
             raise Malformed(f"{where}.rank", f"{rank.rank} is not one of {len(rank.nodes)} ranks")
         return rank
@@ -129,6 +176,8 @@ class RankFact:
         exit_code: minus the signal where one ended it; None where nobody saw.
         cause: why it ended.
         message: one line for people, at most 300 characters.
+        saved: of one that was told to stop and has a save command: whether that ended well.
+        checkpoint_age_s: how long ago it wrote its checkpoint; None where it has none, or says nothing of it.
     """
 
     run: int
@@ -140,6 +189,8 @@ class RankFact:
     exit_code: int | None = None
     cause: Cause = Cause.ITSELF
     message: str = ""
+    saved: bool | None = None
+    checkpoint_age_s: int | None = None
 
     @classmethod
     def read(cls, value: Any, where: str) -> Self:
@@ -148,7 +199,7 @@ class RankFact:
         Raises:
             Malformed: a field is missing, unknown, of the wrong kind, out of bounds, or contradicts the state.
         """
-        fact = cls(**_fields_of(cls, value, where, negative=("exit_code",)))
+        fact = cls(**fields_of(cls, value, where, negative=("exit_code",)))
         if fact.state == RankState.RUNNING and fact.began_age_s is None:
             raise Malformed(f"{where}.began_age_s", "is missing for a running rank")
         if fact.state != RankState.RUNNING and fact.exited_age_s is None:
@@ -194,7 +245,7 @@ class UtilizationSample:
         Raises:
             Malformed: a field is missing, unknown, of the wrong kind, out of bounds, or contradicts another one.
         """
-        sample = cls(**_fields_of(cls, value, where))
+        sample = cls(**fields_of(cls, value, where))
         if not re.fullmatch(r"[0-9]{1,18}", sample.run_id):
             raise Malformed(f"{where}.run_id", "is not a run's number")
         if sample.memory_milli is not None and sample.memory_milli > 1_000:
@@ -206,154 +257,3 @@ class UtilizationSample:
     def write(self) -> dict[str, Any]:
         """To JSON."""
         return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Sync:
-    """A heartbeat: what the agent knows.
-
-    Attributes:
-        cluster, node: whose it says it is; its token must say the same.
-        facts: about ranks that it has or had.
-        wake_port: where it can be woken; None where it cannot.
-        wake_secret: what a wake-up must show; letters and digits.
-    """
-
-    cluster: str
-    node: str
-    facts: list[RankFact] = field(default_factory=list)
-    wake_port: int | None = None
-    wake_secret: str = ""
-
-    @classmethod
-    def read(cls, value: Any) -> Self:
-        """From JSON.
-
-        Raises:
-            Malformed: names the field.
-        """
-        given = _fields_of(cls, value, "", unread=("facts",))
-        facts = given.get("facts", [])
-        if not isinstance(facts, list) or len(facts) > FACTS_MAX:
-            raise Malformed("facts", f"is not a list of at most {FACTS_MAX}")
-        given["facts"] = [RankFact.read(each, f"facts[{number}]") for number, each in enumerate(facts)]
-        sync = cls(**given)
-        if sync.wake_port is not None and not 0 < sync.wake_port < 65_536:
-            raise Malformed("wake_port", f"{sync.wake_port} is not 1 to 65535")
-        if not re.fullmatch(r"[A-Za-z0-9_-]{0,100}", sync.wake_secret):
-            raise Malformed("wake_secret", "is not letters and digits, at most 100")
-        return sync
-
-    def write(self) -> dict[str, Any]:
-        """To JSON."""
-        return asdict(self)
-
-
-# --- reading strictly -------------------------------------------------------------------------------------------------
-
-_KINDS: dict[Any, tuple[type, str]] = {
-    int: (int, "a whole number"),
-    str: (str, "text"),
-    bool: (bool, "true or false"),
-    list[str]: (list, "a list of texts"),
-    list[int]: (list, "a list of whole numbers"),
-    dict[str, str]: (dict, "an object of texts"),
-}
-
-
-def read_object(value: Any, where: str, kinds: Mapping[str, Any], required: Iterable[str]) -> dict[str, Any]:
-    """A JSON object with exactly these fields, none missing of `required`, each of its kind.
-
-    Args:
-        value: what came.
-        where: its own field name, for messages; empty for the whole message.
-        kinds: int, str, bool, list[str], list[int], dict[str, str], or a StrEnum; `| None` where null is allowed.
-        required: names that must be there.
-
-    Raises:
-        Malformed: names the field.
-    """
-    if not isinstance(value, dict):
-        raise Malformed(where, "is not an object")
-    dot = f"{where}." if where else ""
-    for name in required:
-        if name not in value:
-            raise Malformed(f"{dot}{name}", "is missing")
-    for name in value:
-        if name not in kinds:
-            raise Malformed(f"{dot}{name}"[:200], "is not a known field")
-    return {name: _value(each, f"{dot}{name}", kinds[name]) for name, each in value.items()}
-
-
-def _value(value: Any, where: str, kind: Any) -> Any:
-    """The value, if it is of that kind."""
-    alternatives = getattr(kind, "__args__", ()) if kind not in _KINDS else ()
-    if type(None) in alternatives:
-        if value is None:
-            return None
-        kind = next(each for each in alternatives if each is not type(None))
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if value not in list(kind):
-            raise Malformed(where, f"is not one of {', '.join(kind)}")
-        return kind(value)
-    python, said = _KINDS[kind]
-    good = type(value) is python
-    if good and kind == list[str]:
-        good = all(type(each) is str and "\0" not in each for each in value)
-    elif good and kind == list[int]:
-        good = all(type(each) is int and 0 <= each <= LARGEST for each in value)
-    elif good and kind == dict[str, str]:
-        good = all(type(each) is str and "\0" not in each + name for name, each in value.items())
-    if not good:
-        raise Malformed(where, f"is not {said}")
-    if kind is int and not -LARGEST <= value <= LARGEST:
-        raise Malformed(where, "is too large a number")
-    return value
-
-
-def _fields_of(
-    cls: Any, value: Any, where: str, *, negative: tuple[str, ...] = (), unread: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    """The keyword arguments for a dataclass from JSON; whole numbers are 0 or more except those in `negative`."""
-    hints = {name: kind for name, kind in get_type_hints(cls).items() if name not in unread}
-    required = [each.name for each in fields(cls) if each.name in hints and _is_required(each)]
-    left = {name: value[name] for name in unread if isinstance(value, dict) and name in value}
-    rest = {name: each for name, each in value.items() if name not in unread} if isinstance(value, dict) else value
-    read = read_object(rest, where, hints, required)
-    for name, each in read.items():
-        if type(each) is int and each < 0 and name not in negative:
-            raise Malformed(f"{where}.{name}" if where else name, f"{each} is negative")
-    return read | left
-
-
-def _is_required(each: Any) -> bool:
-    return each.default is MISSING and each.default_factory is MISSING
-
-
-# --- waking agents ----------------------------------------------------------------------------------------------------
-
-
-def wake(urls: Iterable[str], *, within_s: float = WAKE_WITHIN_S) -> list[str]:
-    """Tell agents to ask for their desired state now, all at once; those of `urls` that took it.
-
-    Never raises for an agent that cannot be reached: its next heartbeat does the same.
-    """
-    deadline_s = time.monotonic() + within_s
-    told = []
-    with selectors.DefaultSelector() as waiting, contextlib.ExitStack() as open_ones:
-        for url in urls:
-            host, port = urlsplit(url).hostname or "", urlsplit(url).port or 80
-            connection = open_ones.enter_context(socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET))
-            connection.setblocking(False)
-            connection.connect_ex((host, port))
-            waiting.register(connection, selectors.EVENT_WRITE, (url, connection))
-        while waiting.get_map() and (left_s := deadline_s - time.monotonic()) > 0:
-            for key, _events in waiting.select(left_s):
-                url, connection = key.data
-                waiting.unregister(connection)
-                where = urlsplit(url)
-                request = f"POST {where.path} HTTP/1.0\r\nHost: {where.netloc}\r\nContent-Length: 0\r\n\r\n"
-                with contextlib.suppress(OSError):  # it was refused, or broke off
-                    connection.sendall(request.encode("ascii"))
-                    told.append(url)
-    return told

@@ -17,6 +17,17 @@ BATCH = 500
 """So many runs report in one transaction: a pass that is due meanwhile waits for a fraction of a second."""
 
 
+class Simulated:
+    """The executor of clusters of invented nodes."""
+
+    def tell(self, cluster_id: int, node_ids: Collection[int]) -> None:
+        """Nothing: what they do follows from the rows."""
+
+    def poll(self, cluster_id: int, now: datetime) -> bool:
+        """What they have to report by now."""
+        return advance(Cluster.objects.get(pk=cluster_id), now)
+
+
 def advance(cluster: Cluster, now: datetime) -> bool:
     """Report what has happened on invented nodes up to `now`, in order of time. Whether anything has.
 

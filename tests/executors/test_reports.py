@@ -7,7 +7,8 @@ from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.executors.base import Malformed, Sync, read_object
+from scheduler.executors.heartbeat import Sync
+from scheduler.executors.reading import Malformed, read_object
 from scheduler.models import Device, Event, LogChunk, Node, Rank, Run
 from tests.executors.conftest import Site
 
@@ -85,6 +86,11 @@ def test_the_desired_state_says_all_that_a_rank_needs(speaker: Speaker) -> None:
                 "memory_mib": 64,
                 "progress_s": 0,
                 "stop_in_s": None,
+                "save_command": [],
+                "restores": False,
+                "directory_from": 0,
+                "secrets": [],
+                "checkpoint_every_s": 0,
             }
         ]
     )
@@ -298,10 +304,18 @@ def test_reading_is_the_reverse_of_writing() -> None:
         "node": "n1",
         "facts": [
             {"run": 5, "rank": 0, "state": "exited", "pid": 9, "began_age_s": 8, "exited_age_s": 1, "exit_code": -15}
-            | {"cause": "asked", "message": "told"}
+            | {"cause": "asked", "message": "told", "saved": True, "checkpoint_age_s": 3}
         ],
         "wake_port": 80,
         "wake_secret": "abc",
+        "wake_address": "192.0.2.4",
+        "epoch": 12,
+        "problems": ["GPU 3 has fallen off the bus"],
+        "samples": [],
+        "directories": ["A-0001"],
+        "repair": 4,
+        "repair_exit_code": -9,
+        "repair_message": "rebooted",
     }
     assert Sync.read(said).write() == said
 
