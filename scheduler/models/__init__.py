@@ -6,6 +6,14 @@ always hold is a constraint of the database too. Usage is a function of runs; `U
 """
 
 from scheduler.models.clusters import Device, MaintenanceWindow, Node, NodeSpell, PolicyVersion, Rack, TreeVersion
+from scheduler.models.execution import (
+    JoinToken,
+    PortalEpoch,
+    Repair,
+    RepairHook,
+    RolloutStep,
+    SavedDirectory,
+)
 from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField, TimestampRange
 from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
@@ -22,16 +30,22 @@ __all__ = [
     "Device",
     "Event",
     "Holding",
+    "JoinToken",
     "LogChunk",
     "MaintenanceWindow",
     "Node",
     "NodeSpell",
     "Pass",
     "PolicyVersion",
+    "PortalEpoch",
     "Rack",
     "Rank",
+    "Repair",
+    "RepairHook",
     "Reservation",
+    "RolloutStep",
     "Run",
+    "SavedDirectory",
     "SecondField",
     "Simulation",
     "SimulationPart",

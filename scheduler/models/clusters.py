@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import RangeOperators
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models import Cluster, Person, SingletonRange
 from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField, TimestampRange
@@ -71,10 +72,10 @@ class Node(models.Model):
     """A host of a cluster. How many devices it has is the number of its `Device` rows."""
 
     class Health(models.TextChoices):
-        HEALTHY = "healthy"
-        UNHEALTHY = "unhealthy"
-        UNREACHABLE = "unreachable"
-        DOWN = "down"
+        HEALTHY = "healthy", gettext_lazy("Healthy")
+        UNHEALTHY = "unhealthy", gettext_lazy("Unhealthy")
+        UNREACHABLE = "unreachable", gettext_lazy("Unreachable")
+        DOWN = "down", gettext_lazy("Down")
 
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="nodes")
     rack = models.ForeignKey(Rack, models.PROTECT, null=True, blank=True, related_name="nodes")
@@ -89,6 +90,9 @@ class Node(models.Model):
     heartbeat_at = SecondField(null=True, blank=True)
     wake_url = models.URLField(blank=True, help_text="the agent's wake-up address, where it can be reached")
     token_hash = models.CharField(max_length=128, blank=True, help_text="of the agent's own token")
+    agent_epoch = models.BigIntegerField(default=0, help_text="of the last start of its agent that was heard")
+    trouble = models.CharField(max_length=300, blank=True, help_text="what is wrong, as its agent or a person said")
+    trouble_by = models.CharField(max_length=8, blank=True, choices=[("agent", "agent"), ("person", "person")])
     version = models.PositiveIntegerField(default=1)
 
     class Meta:
@@ -124,10 +128,10 @@ class NodeSpell(models.Model):
     """How long a node was fit for what: history of health, for availability and for rebuilding past passes."""
 
     class State(models.TextChoices):
-        HEALTHY = "healthy"
-        DRAINING = "draining"
-        UNREACHABLE = "unreachable"
-        DOWN = "down"
+        HEALTHY = "healthy", gettext_lazy("Healthy")
+        DRAINING = "draining", gettext_lazy("Draining")
+        UNREACHABLE = "unreachable", gettext_lazy("Unreachable")
+        DOWN = "down", gettext_lazy("Down")
 
     node = models.ForeignKey(Node, models.PROTECT, related_name="spells")
     state = models.CharField(max_length=12, choices=State)

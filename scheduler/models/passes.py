@@ -25,6 +25,7 @@ class Pass(models.Model):
     engine_version = models.CharField(max_length=20)
     order = ArrayField(models.TextField(), default=list, help_text="waiting workloads as considered, at most 200")
     figures = models.JSONField(default=dict, help_text="the numbers by budget node that made the order")
+    shadow = models.JSONField(null=True, help_text="what it decided where nothing is carried out; null: it was")
     load_ms = models.PositiveIntegerField(default=0)
     decide_ms = models.PositiveIntegerField(default=0)
     apply_ms = models.PositiveIntegerField(default=0)

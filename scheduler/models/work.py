@@ -6,6 +6,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Func, Q
+from django.utils.translation import gettext_lazy
 
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.models.clusters import Device, Node
@@ -21,27 +22,27 @@ class Workload(models.Model):
     """
 
     class State(models.TextChoices):
-        QUEUED = "queued"
-        STARTING = "starting"
-        RUNNING = "running"
-        LEAVING = "leaving"
-        UNREACHABLE = "unreachable"
-        HELD = "held"
-        FINISHED = "finished"
-        FAILED = "failed"
-        PREEMPTED = "preempted"
-        LOST = "lost"
-        CANCELLED = "cancelled"
-        REFUSED = "refused"
+        QUEUED = "queued", gettext_lazy("Queued")
+        STARTING = "starting", gettext_lazy("Starting")
+        RUNNING = "running", gettext_lazy("Running")
+        LEAVING = "leaving", gettext_lazy("Leaving")
+        UNREACHABLE = "unreachable", gettext_lazy("Unreachable")
+        HELD = "held", gettext_lazy("Held")
+        FINISHED = "finished", gettext_lazy("Finished")
+        FAILED = "failed", gettext_lazy("Failed")
+        PREEMPTED = "preempted", gettext_lazy("Preempted")
+        LOST = "lost", gettext_lazy("Lost")
+        CANCELLED = "cancelled", gettext_lazy("Cancelled")
+        REFUSED = "refused", gettext_lazy("Refused")
 
     OPEN_STATES = ("queued", "starting", "running", "leaving", "unreachable", "held")
     ENDED_STATES = ("finished", "failed", "preempted", "lost", "cancelled", "refused")
 
     class Class(models.TextChoices):
-        DEBUG = "debug"
-        STANDARD = "standard"
-        LARGE = "large"
-        UNALLOCATED = "unallocated"
+        DEBUG = "debug", gettext_lazy("Debug")
+        STANDARD = "standard", gettext_lazy("Standard")
+        LARGE = "large", gettext_lazy("Large")
+        UNALLOCATED = "unallocated", gettext_lazy("Unallocated")
 
     code = models.CharField(max_length=32, unique=True)
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="workloads")
@@ -59,11 +60,15 @@ class Workload(models.Model):
     workload_class = models.CharField(max_length=12, choices=Class)
     resumable = models.BooleanField(default=False)
     checkpoint = models.CharField(max_length=300, blank=True, help_text="where it saves, in its working directory")
+    checkpoint_every_s = models.PositiveIntegerField(default=0, help_text="how often it says it saves; 0 is unsaid")
+    save_command = ArrayField(models.TextField(), default=list, help_text="saves a session that is told to stop")
+    restore_command = ArrayField(models.TextField(), default=list, help_text="runs in place of the command then")
     array = models.UUIDField(null=True, blank=True, help_text="tasks of one array share it")
     array_index = models.PositiveIntegerField(null=True, blank=True)
     after = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="followers")
     command = ArrayField(models.TextField(), default=list, help_text="argument list, never a shell line")
     environment = models.JSONField(default=dict)
+    secrets = models.JSONField(default=dict, help_text="variables that nobody is shown; gone when it has ended")
     demo = models.BooleanField(default=False, help_text="its command is one of the demo's own")
     idempotency_key = models.CharField(max_length=80, blank=True)
     # now
@@ -143,11 +148,11 @@ class Run(models.Model):
     """
 
     class State(models.TextChoices):
-        STARTING = "starting"
-        RUNNING = "running"
-        LEAVING = "leaving"
-        UNREACHABLE = "unreachable"
-        ENDED = "ended"
+        STARTING = "starting", gettext_lazy("Starting")
+        RUNNING = "running", gettext_lazy("Running")
+        LEAVING = "leaving", gettext_lazy("Leaving")
+        UNREACHABLE = "unreachable", gettext_lazy("Unreachable")
+        ENDED = "ended", gettext_lazy("Ended")
 
     workload = models.ForeignKey(Workload, models.PROTECT, related_name="runs")
     number = models.PositiveIntegerField(help_text="1 for the first run of its workload")
@@ -166,6 +171,11 @@ class Run(models.Model):
     ended_at = SecondField(null=True, blank=True)
     end_reason = models.CharField(max_length=40, blank=True, help_text="finished, failed, cancelled or a reason code")
     exit_code = models.IntegerField(null=True, blank=True)
+    saved = models.BooleanField(null=True, help_text="every rank's save command ended well; null: it has none")
+    checkpoint_at = SecondField(null=True, blank=True, help_text="of its last checkpoint, as far as it is known")
+    lost_s = models.PositiveIntegerField(
+        null=True, help_text="worked since its last checkpoint, and lost; null: unknown"
+    )
     preempted_by = models.ForeignKey(Workload, models.PROTECT, null=True, blank=True, related_name="took_from")
     started_in = models.ForeignKey(Pass, models.PROTECT, null=True, blank=True, related_name="+")
 
@@ -219,11 +229,11 @@ class Rank(models.Model):
     """One process group of a run, on one node. Facts come from the node's agent."""
 
     class State(models.TextChoices):
-        WANTED = "wanted"
-        RUNNING = "running"
-        EXITED = "exited"
-        FAILED = "failed", "could not start"
-        GONE = "gone", "given up: its node is lost"
+        WANTED = "wanted", gettext_lazy("Wanted")
+        RUNNING = "running", gettext_lazy("Running")
+        EXITED = "exited", gettext_lazy("Exited")
+        FAILED = "failed", gettext_lazy("could not start")
+        GONE = "gone", gettext_lazy("given up: its node is lost")
 
     run = models.ForeignKey(Run, models.PROTECT, related_name="ranks")
     node = models.ForeignKey(Node, models.PROTECT, related_name="ranks")
@@ -234,6 +244,8 @@ class Rank(models.Model):
     exited_at = SecondField(null=True, blank=True)
     exit_code = models.IntegerField(null=True, blank=True, help_text="minus the signal where one ended it")
     message = models.CharField(max_length=300, blank=True)
+    saved = models.BooleanField(null=True, help_text="its save command ended well")
+    checkpoint_at = SecondField(null=True, blank=True)
 
     class Meta:
         ordering = ["run", "index"]
