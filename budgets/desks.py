@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from budgets.authority import has_role, parts_of
 from budgets.errors import NotAllowed
 from budgets.models import BudgetNode, Delegation, Person, Reallocation, Request, Role, RoleGrant
@@ -94,13 +96,15 @@ def check_decider(person: Person, acting_for: Person | None, matter: Matter) -> 
         acting_for = None
     for who in (person, acting_for):
         if who is not None and who.pk in matter.authors:
-            raise NotAllowed("request.decide", "nobody decides their own request; it is for another manager")
+            raise NotAllowed("request.decide", gettext("nobody decides their own request; it is for another manager"))
         if who is not None and (mine := _parts(who, matter, Known())):
             message = f"you have a part in {mine[0].code}: it is for another manager, or the level above"
             raise NotAllowed("request.decide", message)
     if acting_for is None:
         if not has_role(person, matter.desk.path, [Role.MANAGER]):
-            raise NotAllowed("request.decide", f"this is for the managers of {matter.desk.code} to decide")
+            raise NotAllowed(
+                "request.decide", gettext("this is for the managers of {desk} to decide").format(desk=matter.desk.code)
+            )
         return
     check_limit(person, acting_for, matter.desk, matter.plus_basis_points)
 
@@ -113,12 +117,19 @@ def check_limit(person: Person, acting_for: Person, desk: BudgetNode, plus_basis
     """
     limits = [each.limit_basis_points for each in delegations_of(person, desk) if each.giver_id == acting_for.pk]
     if not limits:
-        raise NotAllowed("request.decide", f"you are no delegate of {acting_for} at {desk.code} today")
+        raise NotAllowed(
+            "request.decide",
+            gettext("you are no delegate of {acting_for} at {desk} today").format(
+                acting_for=acting_for, desk=desk.code
+            ),
+        )
     if plus_basis_points > max(limits):
         over = plus_basis_points - max(limits)
         raise NotAllowed(
             "request.decide",
-            f"as a delegate of {acting_for} you may move {max(limits):,} basis points at once; this is {over:,} more",
+            gettext(
+                "as a delegate of {acting_for} you may move {limits:,} basis points at once; this is {over:,} more"
+            ).format(acting_for=acting_for, limits=max(limits), over=over),
         )
 
 

@@ -11,6 +11,8 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from django.utils.translation import gettext, gettext_lazy
+
 from budgets.models import Cluster
 from budgets.queries import midnight
 from portal import formats
@@ -48,7 +50,7 @@ def layout(**more: Any) -> Figure:
         "hovermode": "x unified",
         "barmode": "overlay",
         "bargap": 0,
-        "separators": ".,",
+        "separators": "".join(formats.separators()),
         "dragmode": False,
         **more,
     }
@@ -92,9 +94,9 @@ def usage_against_entitlement(
     ground = {"color": "role:short/14", "pattern": {**HATCH, "fgcolor": "role:short", "bgcolor": "role:short/14"}}
     ends = [*starts, wall(series.points[-1].end)] if series.points else []
     data = [
-        bars("delivered within it", within, [0.0] * len(within), {"color": "role:delivered"}),
+        bars(gettext("delivered within it"), within, [0.0] * len(within), {"color": "role:delivered"}),
         bars("owed, not delivered", short, within, ground),
-        bars("borrowed, above it", borrowed, entitled, {"color": "role:borrowed"}),
+        bars(gettext("borrowed, above it"), borrowed, entitled, {"color": "role:borrowed"}),
         top_edge(ends, borrowed, entitled),
         {
             "type": "scatter",
@@ -114,9 +116,7 @@ def usage_against_entitlement(
             yaxis=axis(rangemode="tozero", nticks=5, tickformat=",~g"),
             shapes=[note_line(at) for at, _ in notes],
             annotations=[
-                unit_title(
-                    f"{formats.unit_word(cluster.unit)}, mean of {'an hour' if series.step == 'hour' else 'a day'}"
-                ),
+                unit_title(MEANS[series.step].format(unit=formats.unit_word(cluster.unit))),
                 *[note_text(at, words) for at, words in notes],
                 *edge_labels(entitled, within, short, borrowed),
             ],
@@ -130,6 +130,7 @@ TIME_STOPS = [
     {"dtickrange": [86_400_000, None], "value": "%-d %b"},
 ]
 """Ticks by their distance in milliseconds; what follows the line break is written where it changes."""
+MEANS = {"hour": gettext_lazy("{unit}, mean of an hour"), "day": gettext_lazy("{unit}, mean of a day")}
 HOVER_FORMATS = {"hour": "%a %-d %b, %H:%M", "day": "%a %-d %b %Y"}
 
 
@@ -243,7 +244,12 @@ def runs_of(explanation: Explanation, colour: int) -> Figure:
     axes = {"yaxis": axis(domain=lane, visible=False, range=[-0.5, 0.5], fixedrange=True)}
     if is_charged:
         notes.append(
-            {**unit_title(f"Charged, {formats.hours_word(explanation.workload.cluster.unit)}"), "y": CHARGES[1]}
+            {
+                **unit_title(
+                    gettext("Charged, {unit}").format(unit=formats.hours_word(explanation.workload.cluster.unit))
+                ),
+                "y": CHARGES[1],
+            }
         )
         axes["yaxis2"] = axis(domain=CHARGES, anchor="x", rangemode="tozero", nticks=3, tickformat=",~g")
     return {
@@ -294,7 +300,7 @@ def run_bars(run: RunLine, now: datetime, team: str, *, is_textured: bool) -> li
             "pattern": {**HATCH, "size": 5, "fgcolor": team, "bgcolor": "role:bg"},
             "line": {"color": team, "width": 1},
         }
-        return [bar_of(run, "unallocated: can be interrupted at any time", run.started_at, end, hatch)]
+        return [bar_of(run, gettext("unallocated: can be interrupted at any time"), run.started_at, end, hatch)]
     texture = (
         {"pattern": {"shape": "-", "size": 5, "solidity": 0.25, "fgcolor": "role:bg/26", "bgcolor": team}}
         if is_textured
@@ -302,12 +308,14 @@ def run_bars(run: RunLine, now: datetime, team: str, *, is_textured: bool) -> li
     )
     solid = {"color": team, **texture}
     split = min(end, contract_end) if contract_end else end
-    bars = [bar_of(run, "inside its contract", run.started_at, split, solid)]
+    bars = [bar_of(run, gettext("inside its contract"), run.started_at, split, solid)]
     if contract_end and end > contract_end:
         stripes = {"color": team, "pattern": {**HATCH, "size": 7, "fgcolor": "role:bg/42", "bgcolor": team}}
-        bars.append(bar_of(run, "after it: can be interrupted", contract_end, end, stripes))
+        bars.append(bar_of(run, gettext("after it: can be interrupted"), contract_end, end, stripes))
     if contract_end and run.ended_at is None and contract_end > now:
-        bars.append(bar_of(run, "contract still to come", now, contract_end, {"color": f"{team}/{FUTURE_TINT}"}))
+        bars.append(
+            bar_of(run, gettext("contract still to come"), now, contract_end, {"color": f"{team}/{FUTURE_TINT}"})
+        )
     return bars
 
 
@@ -315,7 +323,7 @@ def bar_of(run: RunLine, what: str, start: datetime, end: datetime, marker: Figu
     """One bar in the lane."""
     span_s = int((end - start).total_seconds())
     when = f"{formats.clock_exact(start)} to {formats.clock_exact(end)}, {formats.duration(span_s)}"
-    words = f"Run {run.number}, {what}<br>{when}"
+    words = gettext("Run {number}, {what}<br>{when}").format(number=run.number, what=what, when=when)
     return {
         "type": "bar", "orientation": "h", "y": [0], "base": [wall(start)], "x": [span_s * 1_000], "width": 1,
         "marker": {"line": {"width": 0}, **marker}, "hovertemplate": f"{words}<extra></extra>", "name": what,
@@ -341,5 +349,5 @@ def charges(explanation: Explanation) -> Figure:
     return {
         "type": "scatter", "mode": "lines", "x": xs, "y": ys, "yaxis": "y2", "name": "charged",
         "line": {"color": "role:delivered", "width": 1.5}, "fill": "tozeroy", "fillcolor": "role:delivered/25",
-        "hovertemplate": "%{y:,.1f} charged by %{x|%H:%M}<extra></extra>",
+        "hovertemplate": gettext("%{y:,.1f} charged by %{x|%H:%M}<extra></extra>"),
     }  # fmt: skip

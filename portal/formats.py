@@ -1,15 +1,20 @@
 """How numbers, instants and durations are written for people: one place for pages, charts and copied text.
 
-Numbers keep a no-break space before their unit (a narrow one before %), thousands have commas, minus is U+2212, and
-every instant names its zone. Amounts come in whole thousandths of the cluster's unit, shares in basis points.
+Numbers keep a no-break space before their unit (a narrow one before %), minus is U+2212, and every instant names its
+zone. Amounts come in whole thousandths of the cluster's unit, shares in basis points. All are written as the reader's
+language does (thousands with commas and a point in English; narrow spaces and a comma in Spanish); the values are the
+same, and files for programs (portal/csv_files.py) are written without any of this.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
 from django.utils import timezone
+from django.utils.dates import MONTHS_3, WEEKDAYS_ABBR
+from django.utils.translation import get_language, gettext, gettext_lazy
 
 NBSP = "\u00a0"
 NARROW_NBSP = "\u202f"
@@ -21,20 +26,43 @@ MILLI_S_PER_HOUR = MILLI * 3_600
 EXACT_SECONDS_BELOW_S = 600
 """Durations shorter than this keep their seconds beside the minutes."""
 
-UNITS = {"gpu": ("GPU", "GPUs", "GPU-hours"), "core": ("core", "cores", "core-hours")}
+UNITS = {
+    "gpu": (gettext_lazy("GPU"), gettext_lazy("GPUs"), gettext_lazy("GPU-hours")),
+    "core": (gettext_lazy("core"), gettext_lazy("cores"), gettext_lazy("core-hours")),
+}
 """Singular, plural and hours of each kind of unit, by `Cluster.unit`."""
+
+ENGLISH = "en"
+SEPARATORS = {ENGLISH: (".", ","), "es": (",", NARROW_NBSP)}
+"""Of decimals and of thousands, by language."""
 
 Exact = int | Fraction
 """Numbers that formatting rounds once, half up, and not before."""
 
 
+def language() -> str:
+    """The reader's language: en, es."""
+    return (get_language() or ENGLISH).split("-")[0]
+
+
+def separators() -> tuple[str, str]:
+    """The reader's decimal sign and separator of thousands."""
+    return SEPARATORS.get(language(), SEPARATORS[ENGLISH])
+
+
 def half_up(value: Exact, decimals: int) -> str:
-    """`value` with `decimals` digits and thousands commas, rounded half away from zero; never "-0"."""
+    """`value` with `decimals` digits and separated thousands, rounded half away from zero; never "-0"."""
     scaled = abs(Fraction(value)) * 10**decimals
     units = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
     whole, part = divmod(units, 10**decimals)
     sign = MINUS if value < 0 and units else ""
-    return f"{sign}{whole:,}" + (f".{part:0{decimals}d}" if decimals else "")
+    point, comma = separators()
+    return f"{sign}{grouped(whole, comma)}" + (f"{point}{part:0{decimals}d}" if decimals else "")
+
+
+def grouped(whole: int, comma: str) -> str:
+    """A whole number with this between its thousands."""
+    return f"{whole:,}".replace(",", comma)
 
 
 def count(value: Exact) -> str:
@@ -45,7 +73,8 @@ def count(value: Exact) -> str:
 def units(milli: int) -> str:
     """What a workload asks for or holds: 32, or 0.25 of one device."""
     whole, part = divmod(milli, MILLI)
-    return f"{whole:,}" if not part else f"{whole:,}.{part:03d}".rstrip("0")
+    point, comma = separators()
+    return grouped(whole, comma) + (f"{point}{part:03d}".rstrip("0") if part else "")
 
 
 def entitled_units(amount: Exact) -> str:
@@ -56,12 +85,12 @@ def entitled_units(amount: Exact) -> str:
 def unit_word(unit: str, milli: int | None = None) -> str:
     """ "GPU" or "GPUs": the plural unless `milli` is exactly one or a fraction of one device."""
     one, many, _ = UNITS[unit]
-    return one if milli is not None and 0 < milli <= MILLI else many
+    return str(one if milli is not None and 0 < milli <= MILLI else many)
 
 
 def hours_word(unit: str) -> str:
     """ "GPU-hours" or "core-hours"."""
-    return UNITS[unit][2]
+    return str(UNITS[unit][2])
 
 
 def amount(milli: int, unit: str) -> str:
@@ -158,12 +187,22 @@ def time_of_day(at: datetime) -> str:
 def day(value: date, *, today: date | None = None) -> str:
     """Thu 2 Jul 2026; without the year where it is this one and `today` is given."""
     year = "" if today is not None and today.year == value.year else f"{NBSP}{value.year}"
-    return f"{value:%a}{NBSP}{value.day}{NBSP}{value:%b}{year}"
+    return f"{weekday(value)}{NBSP}{value.day}{NBSP}{month(value)}{year}"
+
+
+def weekday(value: date) -> str:
+    """Thu; jue."""
+    return f"{value:%a}" if language() == ENGLISH else str(WEEKDAYS_ABBR[value.weekday()])
+
+
+def month(value: date) -> str:
+    """Jul; jul."""
+    return f"{value:%b}" if language() == ENGLISH else str(MONTHS_3[value.month])
 
 
 def short_day(value: date) -> str:
     """25 Jun."""
-    return f"{value.day}{NBSP}{value:%b}"
+    return f"{value.day}{NBSP}{month(value)}"
 
 
 def instant(at: datetime) -> str:
@@ -179,11 +218,13 @@ def near_instant(at: datetime, now: datetime) -> str:
 
 def period(start: datetime, end: datetime) -> str:
     """The half-open period in days: 25 Jun to 2 Jul."""
-    return f"{short_day(local(start).date())} to {short_day(local(end).date())}"
+    return gettext("{start} to {end}").format(start=short_day(local(start).date()), end=short_day(local(end).date()))
 
 
 def ordinal(place: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th."""
+    """1st, 2nd, 3rd, 4th, 11th; in Spanish 1.º."""
+    if language() != ENGLISH:
+        return f"{count(place)}.º"
     suffix = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place:,}{suffix}"
 
@@ -206,10 +247,12 @@ SMALL_NUMBERS = (
 
 
 def spelt(number: int) -> str:
-    """A count at the head of a sentence: "eleven"; digits from thirteen on."""
-    return SMALL_NUMBERS[number] if number < len(SMALL_NUMBERS) else count(number)
+    """A count at the head of a sentence: "eleven"; digits from thirteen on, and where words have genders."""
+    return SMALL_NUMBERS[number] if number < len(SMALL_NUMBERS) and language() == ENGLISH else count(number)
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """ "1 workload", "14 workloads"."""
-    return f"{count(number)}{NBSP}{one if number == 1 else many or one + 's'}"
+def joined(words: Sequence[str]) -> str:
+    """ "A", "A and B", "A, B and C"; nothing of none."""
+    if len(words) < 2:
+        return "".join(words)
+    return gettext("{first} and {last}").format(first=", ".join(words[:-1]), last=words[-1])

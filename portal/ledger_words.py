@@ -6,41 +6,43 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from django.utils.translation import gettext_lazy
+
 from budgets.models import LedgerEntry
 from portal import formats
 
 VERBS = {
-    "node.created": "node created",
+    "node.created": gettext_lazy("node created"),
     "node.renamed": "renamed",
     "node.moved": "moved",
     "node.closed": "closed",
-    "share.changed": "share changed",
-    "role.granted": "role given",
-    "role.ended": "role ended",
-    "request.submitted": "request made",
-    "request.attached": "file attached to a request",
-    "request.returned": "request returned",
-    "request.went_up": "request went one level up",
-    "request.passed_up": "request passed up",
-    "request.approved": "request approved",
-    "request.denied": "request denied",
-    "request.withdrawn": "request withdrawn",
-    "reallocation.proposed": "reallocation proposed",
-    "reallocation.went_up": "reallocation went one level up",
-    "reallocation.approved": "reallocation decided",
-    "reallocation.denied": "reallocation denied",
-    "reallocation.withdrawn": "reallocation withdrawn",
-    "reallocation.applied": "reallocation in force",
-    "review.planned": "review planned",
-    "review.opened": "review opened",
-    "review.closed": "review closed",
-    "review.cancelled": "review cancelled",
-    "delegation.given": "delegation given",
-    "delegation.ended": "delegation ended",
-    "person.disabled": "account disabled",
-    "person.enabled": "account enabled",
-    "person.erased": "name erased",
-    "house.changed": "rules of the house changed",
+    "share.changed": gettext_lazy("share changed"),
+    "role.granted": gettext_lazy("role given"),
+    "role.ended": gettext_lazy("role ended"),
+    "request.submitted": gettext_lazy("request made"),
+    "request.attached": gettext_lazy("file attached to a request"),
+    "request.returned": gettext_lazy("request returned"),
+    "request.went_up": gettext_lazy("request went one level up"),
+    "request.passed_up": gettext_lazy("request passed up"),
+    "request.approved": gettext_lazy("request approved"),
+    "request.denied": gettext_lazy("request denied"),
+    "request.withdrawn": gettext_lazy("request withdrawn"),
+    "reallocation.proposed": gettext_lazy("reallocation proposed"),
+    "reallocation.went_up": gettext_lazy("reallocation went one level up"),
+    "reallocation.approved": gettext_lazy("reallocation decided"),
+    "reallocation.denied": gettext_lazy("reallocation denied"),
+    "reallocation.withdrawn": gettext_lazy("reallocation withdrawn"),
+    "reallocation.applied": gettext_lazy("reallocation in force"),
+    "review.planned": gettext_lazy("review planned"),
+    "review.opened": gettext_lazy("review opened"),
+    "review.closed": gettext_lazy("review closed"),
+    "review.cancelled": gettext_lazy("review cancelled"),
+    "delegation.given": gettext_lazy("delegation given"),
+    "delegation.ended": gettext_lazy("delegation ended"),
+    "person.disabled": gettext_lazy("account disabled"),
+    "person.enabled": gettext_lazy("account enabled"),
+    "person.erased": gettext_lazy("name erased"),
+    "house.changed": gettext_lazy("rules of the house changed"),
 }
 """What each verb of the ledger is called on pages, in the order of filters."""
 
@@ -59,7 +61,7 @@ class Diff:
 
 def called(verb: str) -> str:
     """What a verb is called; one without a name of its own is shown as it is stored."""
-    return VERBS.get(verb, verb)
+    return str(VERBS.get(verb, verb))
 
 
 def diffs_of(entry: LedgerEntry, names: Mapping[int, str], people: Mapping[int, str]) -> list[Diff]:

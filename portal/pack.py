@@ -12,15 +12,17 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 from typing import Any
 
+from django.utils.translation import gettext_lazy
+
 from budgets.models import Person, Reallocation, Review, ReviewItem, Voice
 from portal import formats
 from portal.csv_files import Cell, percent
 
 BOOKS_BAR = (
-    ("within", "", "delivered within it"),
-    ("not_delivered", "short", "asked for, not delivered"),
+    ("within", "", gettext_lazy("delivered within it")),
+    ("not_delivered", "short", gettext_lazy("asked for, not delivered")),
     ("not_asked", "unasked", "not asked for"),
-    ("in_repair", "repair", "lost to unhealthy nodes"),
+    ("in_repair", "repair", gettext_lazy("lost to unhealthy nodes")),
 )
 """The parts of an entitlement, in the order of the bar, with the class of their swatch and their words."""
 
@@ -82,7 +84,7 @@ class Facts:
     @property
     def bar(self) -> list[tuple[str, str, int, str]]:
         """The books as parts of a bar: class, words, amount, width in per cent of the entitled."""
-        parts = [(css, words, getattr(self, name)) for name, css, words in BOOKS_BAR]
+        parts = [(css, str(words), getattr(self, name)) for name, css, words in BOOKS_BAR]
         return [
             (css, words, amount, f"{100 * amount / self.entitled:.2f}" if self.entitled else "0")
             for css, words, amount in parts

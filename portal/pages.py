@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext
 from django.views.generic import View
 
 from budgets.authority import may
@@ -61,7 +62,9 @@ def cluster_named(name: str | None, among: list[Cluster]) -> Cluster:
     for cluster in among:
         if name in (None, "", cluster.name):
             return cluster
-    raise Http404(f"There is no cluster {name!r}." if name else "There is no cluster yet.")
+    raise Http404(
+        gettext("There is no cluster {name!r}.").format(name=name) if name else gettext("There is no cluster yet.")
+    )
 
 
 def choice(request: HttpRequest, field: str, allowed: dict[str, Any], default: str) -> str:
@@ -72,7 +75,11 @@ def choice(request: HttpRequest, field: str, allowed: dict[str, Any], default: s
     """
     value = request.GET.get(field, default)
     if value not in allowed:
-        raise BadRequest(f"{field}: {value!r} is none of {', '.join(allowed)}")
+        raise BadRequest(
+            gettext("{field}: {value!r} is none of {choices}").format(
+                field=field, value=value, choices=", ".join(allowed)
+            )
+        )
     return value
 
 
@@ -86,7 +93,11 @@ def whole_number(request: HttpRequest, field: str, default: int, *, at_least: in
     if not text:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and at_least <= int(text) <= at_most):
-        raise BadRequest(f"{field}: {text!r} is not a whole number from {at_least} to {at_most:,}")
+        raise BadRequest(
+            gettext("{field}: {text!r} is not a whole number from {at_least} to {at_most:,}").format(
+                field=field, text=text, at_least=at_least, at_most=at_most
+            )
+        )
     return int(text)
 
 
@@ -102,7 +113,9 @@ def day_named(request: HttpRequest, field: str, default: date) -> date:
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise BadRequest(f"{field}: {text!r} is not a date such as 2026-07-02") from None
+        raise BadRequest(
+            gettext("{field}: {text!r} is not a date such as 2026-07-02").format(field=field, text=text)
+        ) from None
 
 
 def safe_next(request: HttpRequest, default: str) -> str:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from django.utils.translation import gettext
+
 from budgets.errors import InputError
 from budgets.models import WHOLE_BASIS_POINTS
 
@@ -36,7 +38,7 @@ def read(text: str) -> list[Pin]:
         rows = json.loads(text)
         pins = [Pin(NAMES[index], _shares(row)) for index, row in enumerate(rows)]
     except (ValueError, TypeError, IndexError, AttributeError):
-        raise InputError("pins", "are no pinned variants") from None
+        raise InputError("pins", gettext("are no pinned variants")) from None
     return pins
 
 
@@ -52,9 +54,12 @@ def with_one_more(pins: Sequence[Pin], shares: Mapping[str, int]) -> list[Pin]:
         InputError: they are pinned, or there is no room.
     """
     if any(dict(pin.shares) == dict(shares) for pin in pins):
-        raise InputError("pins", "this variant is pinned already")
+        raise InputError("pins", gettext("this variant is pinned already"))
     if len(pins) >= MOST:
-        raise InputError("pins", f"{MOST} variants are pinned already, which with the one you type are three")
+        raise InputError(
+            "pins",
+            gettext("{most} variants are pinned already, which with the one you type are three").format(most=MOST),
+        )
     return [*pins, Pin(NAMES[len(pins)], dict(shares))]
 
 

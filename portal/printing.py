@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import structlog
+from django.utils.translation import gettext_lazy
 
 log = structlog.get_logger(__name__)
 
@@ -19,9 +20,10 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 TAKES_S = 40
 """A browser that has not printed by then is given up; the web server's own limit is above it."""
 
-WHAT_IS_MISSING = (
-    "This server can't make a PDF: it has neither Pango (in Debian: libpango-1.0-0 and libpangoft2-1.0-0) nor a "
-    "Chromium. Open the pack as a page and print it from your browser; it is made for that."
+WHAT_IS_MISSING = gettext_lazy(
+    "This server can't make a PDF: it has neither Pango (in Debian: libpango-1.0-0 and "
+    "libpangoft2-1.0-0) nor a Chromium. Open the pack as a page and print it from your "
+    "browser; it is made for that."
 )
 
 

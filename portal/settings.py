@@ -100,6 +100,7 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "portal.languages.LanguageMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -152,8 +153,20 @@ try:
     ZoneInfo(TIME_ZONE)
 except (ZoneInfoNotFoundError, ValueError, OSError):
     raise ImproperlyConfigured(f"ALLOTMENT_TIME_ZONE: {TIME_ZONE!r} is not a time zone such as Europe/Berlin") from None
-LANGUAGE_CODE = "en-gb"
-USE_I18N = False
+
+# --- Languages --------------------------------------------------------------------------------------------------------
+
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("es", "Español")]
+"""Each by its own name. The words of `es` are in locale/; `manage.py translations` keeps them."""
+USE_I18N = True
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["portal.locale_formats"]
+LANGUAGE_COOKIE_NAME = "language"
+LANGUAGE_COOKIE_AGE = int(timedelta(days=365).total_seconds())
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_SECURE = not IS_LOCAL
 
 # --- Broker -----------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from django.utils.translation import gettext
+
 from budgets.errors import InputError
 from budgets.models import Cluster, Share
 from budgets.services.imports import Fault, Row
@@ -63,36 +65,47 @@ def read(data: bytes) -> tuple[list[Row], list[Fault]]:
     lines = _lines(text)
     header = next(lines, None)
     if header is None:
-        raise InputError("file", "has no row; it begins with one that names the columns")
+        raise InputError("file", gettext("has no row; it begins with one that names the columns"))
     columns = _columns(header[1])
     rows: list[Row] = []
     faults: list[Fault] = []
     for number, cells in lines:
         if len(rows) + len(faults) >= MAX_ROWS:
-            raise InputError("file", f"has more than {MAX_ROWS:,} rows")
+            raise InputError("file", gettext("has more than {max_rows:,} rows").format(max_rows=MAX_ROWS))
         if len(cells) != len(columns):
-            faults.append(Fault(number, "", f"has {len(cells)} cells, and the header {len(columns)}"))
+            faults.append(
+                Fault(
+                    number,
+                    "",
+                    gettext("has {cells} cells, and the header {columns}").format(
+                        cells=len(cells), columns=len(columns)
+                    ),
+                )
+            )
             continue
         found = _row(number, dict(zip(columns, cells, strict=True)), faults)
         if found is not None:
             rows.append(found)
     if not rows and not faults:
-        raise InputError("file", "has a header and no row below it")
+        raise InputError("file", gettext("has a header and no row below it"))
     return rows, faults
 
 
 def _text(data: bytes) -> str:
     if len(data) > MAX_BYTES:
-        raise InputError("file", f"is larger than {MAX_BYTES // 2**20} MiB")
+        raise InputError("file", gettext("is larger than {max_bytes} MiB").format(max_bytes=MAX_BYTES // 2**20))
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:
         raise InputError(
-            "file", f"is not UTF-8 from byte {error.start} on; save it as CSV UTF-8, not as a workbook"
+            "file",
+            gettext("is not UTF-8 from byte {start} on; save it as CSV UTF-8, not as a workbook").format(
+                start=error.start
+            ),
         ) from None
     if "\0" in text:
-        raise InputError("file", "is not text: it holds the character U+0000")
+        raise InputError("file", gettext("is not text: it holds the character U+0000"))
     return text
 
 
@@ -108,7 +121,9 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
             if any(cell.strip() for cell in cells):
                 yield number, [plain(cell.strip()) for cell in cells]
     except csv.Error as error:
-        raise InputError("file", f"can't be read at line {end + 1}: {error}") from None
+        raise InputError(
+            "file", gettext("can't be read at line {end}: {error}").format(end=end + 1, error=error)
+        ) from None
 
 
 def _columns(header: Sequence[str]) -> list[str]:
@@ -121,12 +136,22 @@ def _columns(header: Sequence[str]) -> list[str]:
     columns = [SPELLINGS.get(name, name) for name in columns]
     for name in columns:
         if name not in HEADER:
-            raise InputError("file", f"has a column {name[:MAX_CELL]!r}; there are {', '.join(HEADER)}")
+            raise InputError(
+                "file",
+                gettext("has a column {name!r}; there are {choices}").format(
+                    name=name[:MAX_CELL], choices=", ".join(HEADER)
+                ),
+            )
         if columns.count(name) > 1:
-            raise InputError("file", f"has the column {name!r} twice")
+            raise InputError("file", gettext("has the column {name!r} twice").format(name=name))
     missing = [name for name in NEEDED if name not in columns]
     if missing:
-        raise InputError("file", f"has no column {missing[0]!r}; it needs {', '.join(NEEDED)}")
+        raise InputError(
+            "file",
+            gettext("has no column {missing!r}; it needs {choices}").format(
+                missing=missing[0], choices=", ".join(NEEDED)
+            ),
+        )
     return columns
 
 
@@ -135,22 +160,28 @@ def _row(line: int, cells: dict[str, str], faults: list[Fault]) -> Row | None:
     before = len(faults)
     for column in NEEDED:
         if not cells[column]:
-            faults.append(Fault(line, column, "must not be empty"))
+            faults.append(Fault(line, column, gettext("must not be empty")))
     for column, cell in cells.items():
         if len(cell) > MAX_CELL:
-            faults.append(Fault(line, column, f"is longer than {MAX_CELL} characters"))
+            faults.append(
+                Fault(line, column, gettext("is longer than {max_cell} characters").format(max_cell=MAX_CELL))
+            )
     if len(faults) > before:
         return None
     points = _basis_points(cells["share %"])
     if points is None:
-        said = f"{cells['share %']!r} is not a share from 0.00 to 100.00 with at most two decimals"
+        said = gettext("{cells!r} is not a share from 0.00 to 100.00 with at most two decimals").format(
+            cells=cells["share %"]
+        )
         faults.append(Fault(line, "share %", said))
     days: dict[str, date | None] = {"from": None, "until": None}
     for column in days:
         if cell := cells.get(column, ""):
             days[column] = _day(cell)
             if days[column] is None:
-                faults.append(Fault(line, column, f"{cell!r} is not a date such as 2026-07-02"))
+                faults.append(
+                    Fault(line, column, gettext("{cell!r} is not a date such as 2026-07-02").format(cell=cell))
+                )
     if len(faults) > before or points is None or days["from"] is None:
         return None
     return Row(

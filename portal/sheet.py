@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from django.utils.translation import gettext, ngettext
+
 from budgets import split
 from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster
 from portal import formats
@@ -120,9 +122,9 @@ def sheet(
     is_read = all(row.proposed is not None for row in rows)
     status = Number("status", "balances", "tag run")
     if not is_read:
-        status = Number("status", "a share can't be read", "tag stop")
+        status = Number("status", gettext("a share can't be read"), "tag stop")
     elif left < 0:
-        status = Number("status", f"{formats.share(-left)} too much", "tag stop")
+        status = Number("status", gettext("{left} too much").format(left=formats.share(-left)), "tag stop")
     return Sheet(
         rows=rows,
         numbers={**numbers, "status": status, "proposed": Number("proposed-rest", formats.share(left), "")},
@@ -161,18 +163,22 @@ def _sentence(node: BudgetNode, rows: Sequence[Row], was: int, left: int, starts
     more = [f"{row.node.code} {formats.share_percent(row.change)}" for row in rows if row.change > 0]
     less = [f"{formats.share_percent(-row.change)} from {row.node.code}" for row in rows if row.change < 0]
     if left < was and left >= 0:
-        less.append(f"{formats.share_percent(was - left)} from unassigned")
+        less.append(gettext("{was} from unassigned").format(was=formats.share_percent(was - left)))
     if left > was:
         more.append(f"unassigned {formats.share_percent(left - was)}")
     if not more and not less:
-        return f"Nothing changes yet: edit a proposed share of {node.code}."
+        return gettext("Nothing changes yet: edit a proposed share of {node}.").format(node=node.code)
     if not any(row.change > 0 for row in rows):
-        return f"Takes {_and(less)} and leaves it unassigned in {node.code}, from {starts} on."
-    return f"Gives {_and(more)} more of {node.code} from {starts}: {_and(less) or 'from nobody yet'}."
+        return gettext("Takes {less} and leaves it unassigned in {node}, from {starts} on.").format(
+            less=_and(less), node=node.code, starts=starts
+        )
+    return gettext("Gives {more} more of {node} from {starts}: {value}.").format(
+        more=_and(more), node=node.code, starts=starts, value=_and(less) or gettext("from nobody yet")
+    )
 
 
 def _and(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+    return formats.joined(words)
 
 
 def _warnings(rows: Sequence[Row], left: int) -> list[str]:
@@ -180,20 +186,26 @@ def _warnings(rows: Sequence[Row], left: int) -> list[str]:
     found = []
     if left < 0:
         found.append(
-            f"The children would have {formats.share_percent(-left)} more than there is. "
-            "Take it from others, or give less."
+            gettext("The children would have {left} more than there is. Take it from others, or give less.").format(
+                left=formats.share_percent(-left)
+            )
         )
     mine = [row.node.code for row in rows if row.has_part and row.change > 0]
     if mine:
         found.append(
-            f"You have a part in {_and(mine)}: raising it is not yours to decide, so this goes to the level above."
+            gettext(
+                "You have a part in {mine}: raising it is not yours to decide, so this goes to the level above."
+            ).format(mine=_and(mine))
         )
     risky = [row for row in rows if row.at_risk.runs]
     if risky:
         runs = sum(row.at_risk.runs for row in risky)
         found.append(
-            f"{runs:,} run{'s' if runs > 1 else ''} of {_and([row.node.code for row in risky])} go on after their "
-            "contract and may be interrupted sooner."
+            ngettext(
+                "{count} run of {nodes} goes on after its contract and may be interrupted sooner.",
+                "{count} runs of {nodes} go on after their contract and may be interrupted sooner.",
+                runs,
+            ).format(count=formats.count(runs), nodes=_and([row.node.code for row in risky]))
         )
     return found
 
@@ -217,7 +229,7 @@ def take(how: str, rows: Sequence[Row], books: Mapping[int, Books]) -> dict[int,
     proposed = {row.node.pk: row.now if row.proposed is None else row.proposed for row in rows}
     missing = sum(proposed.values()) - WHOLE_BASIS_POINTS
     if missing <= 0:
-        raise NothingToTake("Nothing is missing: unassigned covers what is given.")
+        raise NothingToTake(gettext("Nothing is missing: unassigned covers what is given."))
     givers = [row for row in rows if row.change <= 0 and not row.is_kept and proposed[row.node.pk]]
     most = [proposed[row.node.pk] for row in givers]
     if how == "evenly":
@@ -228,10 +240,11 @@ def take(how: str, rows: Sequence[Row], books: Mapping[int, Books]) -> dict[int,
         unused = [_unused(row, books[row.node.pk], limit) for row, limit in zip(givers, most, strict=True)]
         weights, most = unused, unused
     if sum(limit for limit, weight in zip(most, weights, strict=True) if weight) < missing:
-        words = "went unused by" if how == "unused" else "is left with"
+        words = gettext("went unused by") if how == "unused" else gettext("is left with")
         raise NothingToTake(
-            f"{formats.share_percent(missing)} is missing, and only "
-            f"{formats.share_percent(sum(most))} {words} those who are neither raised nor kept."
+            gettext("{missing} is missing, and only {most} {words} those who are neither raised nor kept.").format(
+                missing=formats.share_percent(missing), most=formats.share_percent(sum(most)), words=words
+            )
         )
     for row, part in zip(givers, split.taken(missing, weights, most), strict=True):
         proposed[row.node.pk] -= part

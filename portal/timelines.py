@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext
 
 from budgets.queries import midnight
 from portal import formats
@@ -89,13 +90,13 @@ def steps(view: View, rows: int) -> list[tuple[str, View]]:
     """Where one can go from a view: closer, wider, earlier, later, all nodes."""
     quarter_s, half_s = view.span_s // 4, view.span_s // STEP
     found = [
-        ("Closer", view._replace(from_s=view.from_s + quarter_s, until_s=view.until_s - quarter_s)),
-        ("Wider", view._replace(from_s=view.from_s - half_s, until_s=view.until_s + half_s)),
-        ("Earlier", view._replace(from_s=view.from_s - half_s, until_s=view.until_s - half_s)),
-        ("Later", view._replace(from_s=view.from_s + half_s, until_s=view.until_s + half_s)),
+        (gettext("Closer"), view._replace(from_s=view.from_s + quarter_s, until_s=view.until_s - quarter_s)),
+        (gettext("Wider"), view._replace(from_s=view.from_s - half_s, until_s=view.until_s + half_s)),
+        (gettext("Earlier"), view._replace(from_s=view.from_s - half_s, until_s=view.until_s - half_s)),
+        (gettext("Later"), view._replace(from_s=view.from_s + half_s, until_s=view.until_s + half_s)),
     ]
     if (view.first_row, view.end_row) != (0, rows):
-        found.append(("All nodes", view._replace(first_row=0, end_row=rows)))
+        found.append((gettext("All nodes"), view._replace(first_row=0, end_row=rows)))
     return [(words, each) for words, each in found if SHORTEST_S <= each.span_s <= LONGEST_S]
 
 
@@ -111,7 +112,9 @@ def instant_named(request: HttpRequest, field: str) -> datetime | None:
     try:
         return datetime.strptime(text, INSTANT).replace(tzinfo=UTC)
     except ValueError:
-        raise BadRequest(f"{field}: {text!r} is not an instant such as 2026-07-02T05:30:00Z") from None
+        raise BadRequest(
+            gettext("{field}: {text!r} is not an instant such as 2026-07-02T05:30:00Z").format(field=field, text=text)
+        ) from None
 
 
 def rows_named(request: HttpRequest, rows: Sequence[Row]) -> tuple[int, int]:
@@ -127,10 +130,10 @@ def rows_named(request: HttpRequest, rows: Sequence[Row]) -> tuple[int, int]:
     index = {row.name: at for at, row in enumerate(rows)}
     for name in (first, last if colon else first):
         if name not in index:
-            raise BadRequest(f"nodes: there is no node {name!r} here")
+            raise BadRequest(gettext("nodes: there is no node {name!r} here").format(name=name))
     end = index[last if colon else first] + 1
     if end <= index[first]:
-        raise BadRequest(f"nodes: {last!r} comes before {first!r}")
+        raise BadRequest(gettext("nodes: {last!r} comes before {first!r}").format(last=last, first=first))
     return index[first], end
 
 
@@ -141,9 +144,9 @@ def checked(view: View) -> View:
         BadRequest: it ends before it begins, or is too short or too long.
     """
     if view.span_s < SHORTEST_S:
-        raise BadRequest("until: must be at least a minute after from")
+        raise BadRequest(gettext("until: must be at least a minute after from"))
     if view.span_s > LONGEST_S:
-        raise BadRequest("until: must be at most 400 days after from")
+        raise BadRequest(gettext("until: must be at most 400 days after from"))
     return view
 
 

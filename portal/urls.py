@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
+from portal import languages
 from portal.views import (
     audit,
     decisions,
@@ -38,6 +39,7 @@ urlpatterns = [
     path("login/", signing.SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("theme/", signing.theme, name="theme"),
+    path("language/", languages.choose, name="language"),
     path("tree/", tree.Tree.as_view(), name="tree"),
     path("tree/<slug:cluster>/", tree.Tree.as_view(), name="tree"),
     path("budget/<str:code>/", node.NodeBudget.as_view(), name="node"),

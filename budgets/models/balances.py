@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 
 class BooksCheck(models.Model):
@@ -13,10 +14,10 @@ class BooksCheck(models.Model):
     class Book(models.TextChoices):
         """What is compared with what."""
 
-        SHARES = "shares", "shares: the ledger, and what is in force on every date"
-        SUMS = "sums", "sums: at most 100 % of each parent on every date"
-        TREE = "tree", "tree: names and parents, and the ledger"
-        USAGE = "usage", "usage: the hourly figures, and the stored runs"
+        SHARES = "shares", gettext_lazy("shares: the ledger, and what is in force on every date")
+        SUMS = "sums", gettext_lazy("sums: at most 100 % of each parent on every date")
+        TREE = "tree", gettext_lazy("tree: names and parents, and the ledger")
+        USAGE = "usage", gettext_lazy("usage: the hourly figures, and the stored runs")
 
     book = models.CharField(max_length=8, choices=Book)
     cluster_name = models.CharField(max_length=40, blank=True)

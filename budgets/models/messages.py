@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models.people import Person
 from budgets.models.tree import BudgetNode, Cluster
@@ -13,13 +14,13 @@ from budgets.models.tree import BudgetNode, Cluster
 class Kind(models.TextChoices):
     """What a message is about."""
 
-    TO_DECIDE = "to_decide", "something waits for my decision"
-    DECISION = "decision", "something of mine was decided"
-    COMMENT = "comment", "somebody said something to a request of mine"
-    BUDGET = "budget", "a budget changes, ends, or is nearly used"
-    REVIEW = "review", "a review meeting"
-    WORKLOAD = "workload", "a workload of mine was preempted or has failed"
-    FOLLOW_UP = "follow_up", "a decision is to be looked at again"
+    TO_DECIDE = "to_decide", gettext_lazy("something waits for my decision")
+    DECISION = "decision", gettext_lazy("something of mine was decided")
+    COMMENT = "comment", gettext_lazy("somebody said something to a request of mine")
+    BUDGET = "budget", gettext_lazy("a budget changes, ends, or is nearly used")
+    REVIEW = "review", gettext_lazy("a review meeting")
+    WORKLOAD = "workload", gettext_lazy("a workload of mine was preempted or has failed")
+    FOLLOW_UP = "follow_up", gettext_lazy("a decision is to be looked at again")
 
 
 ALWAYS_SENT = (Kind.DECISION,)
@@ -68,9 +69,9 @@ class Message(Parcel):
     class Mode(models.TextChoices):
         """When it goes out."""
 
-        NOW = "now", "at once"
-        DIGEST = "digest", "in one daily digest"
-        OFF = "off", "on the portal only"
+        NOW = "now", gettext_lazy("at once")
+        DIGEST = "digest", gettext_lazy("in one daily digest")
+        OFF = "off", gettext_lazy("on the portal only")
 
     key = models.CharField(max_length=120, unique=True)
     person = models.ForeignKey(Person, models.PROTECT, related_name="messages")

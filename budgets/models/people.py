@@ -13,6 +13,9 @@ class Person(AbstractUser):
     """
 
     display_name = models.CharField(max_length=120, blank=True)
+    language = models.CharField(
+        max_length=8, blank=True, editable=False, help_text="of pages and letters; empty is what the browser asks for"
+    )
     disabled_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text="when what they held was taken away"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models.people import Person
 from budgets.models.tree import WHOLE_BASIS_POINTS, BudgetNode, Cluster
@@ -13,13 +14,13 @@ from budgets.models.tree import WHOLE_BASIS_POINTS, BudgetNode, Cluster
 class State(models.TextChoices):
     """draft > submitted > (returned > submitted) > approved | denied | withdrawn, then applied (governance.md)."""
 
-    DRAFT = "draft"
-    SUBMITTED = "submitted"
-    RETURNED = "returned"
-    APPROVED = "approved"
-    DENIED = "denied"
-    WITHDRAWN = "withdrawn"
-    APPLIED = "applied"
+    DRAFT = "draft", gettext_lazy("Draft")
+    SUBMITTED = "submitted", gettext_lazy("Submitted")
+    RETURNED = "returned", gettext_lazy("Returned")
+    APPROVED = "approved", gettext_lazy("Approved")
+    DENIED = "denied", gettext_lazy("Denied")
+    WITHDRAWN = "withdrawn", gettext_lazy("Withdrawn")
+    APPLIED = "applied", gettext_lazy("Applied")
 
 
 OPEN_STATES = (State.DRAFT, State.SUBMITTED, State.RETURNED)
@@ -201,8 +202,8 @@ class Comment(models.Model):
     class Audience(models.TextChoices):
         """Whoever sees the request, or only those who decide it and the reviewers."""
 
-        ALL = "all", "everybody who sees the request"
-        REVIEWERS = "reviewers", "those who decide, and reviewers"
+        ALL = "all", gettext_lazy("everybody who sees the request")
+        REVIEWERS = "reviewers", gettext_lazy("those who decide, and reviewers")
 
     request = models.ForeignKey(Request, models.PROTECT, null=True, blank=True, related_name="comments")
     reallocation = models.ForeignKey(Reallocation, models.PROTECT, null=True, blank=True, related_name="comments")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models.people import Person
 from budgets.models.requests import Reallocation, Request
@@ -21,10 +22,10 @@ class Review(models.Model):
     class State(models.TextChoices):
         """Being prepared, open (snapshot frozen), closed and applied, or called off."""
 
-        PLANNED = "planned"
-        OPEN = "open"
-        CLOSED = "closed"
-        CANCELLED = "cancelled"
+        PLANNED = "planned", gettext_lazy("Planned")
+        OPEN = "open", gettext_lazy("Open")
+        CLOSED = "closed", gettext_lazy("Closed")
+        CANCELLED = "cancelled", gettext_lazy("Cancelled")
 
     node = models.ForeignKey(BudgetNode, models.PROTECT, related_name="reviews")
     title = models.CharField(max_length=120)
@@ -108,8 +109,8 @@ class Voice(models.Model):
     class Kind(models.TextChoices):
         """How the person stands to it."""
 
-        ABSTAINS = "abstains"
-        DISSENTS = "dissents"
+        ABSTAINS = "abstains", gettext_lazy("Abstains")
+        DISSENTS = "dissents", gettext_lazy("Dissents")
 
     item = models.ForeignKey(ReviewItem, models.CASCADE, related_name="voices")
     person = models.ForeignKey(Person, models.PROTECT, related_name="+")
@@ -131,9 +132,9 @@ class FollowUp(models.Model):
     class Verdict(models.TextChoices):
         """The answer."""
 
-        WORKED = "worked"
-        PARTLY = "partly"
-        DID_NOT = "did_not", "did not work"
+        WORKED = "worked", gettext_lazy("Worked")
+        PARTLY = "partly", gettext_lazy("Partly")
+        DID_NOT = "did_not", gettext_lazy("did not work")
 
     reallocation = models.OneToOneField(Reallocation, models.PROTECT, related_name="follow_up")
     due_on = models.DateField()

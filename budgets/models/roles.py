@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import RangeOperators
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models.people import Person
 from budgets.models.ranges import SingletonRange, spell
@@ -16,11 +17,11 @@ from budgets.models.tree import WHOLE_BASIS_POINTS, BudgetNode
 class Role(models.TextChoices):
     """What a person may do at a node (governance.md)."""
 
-    MANAGER = "manager"
-    MEMBER = "member"
-    REVIEWER = "reviewer"
-    OPERATOR = "operator"
-    ADMINISTRATOR = "administrator"
+    MANAGER = "manager", gettext_lazy("Manager")
+    MEMBER = "member", gettext_lazy("Member")
+    REVIEWER = "reviewer", gettext_lazy("Reviewer")
+    OPERATOR = "operator", gettext_lazy("Operator")
+    ADMINISTRATOR = "administrator", gettext_lazy("Administrator")
 
 
 class RoleGrant(models.Model):
@@ -97,8 +98,8 @@ class House(models.Model):
     class RootRule(models.TextChoices):
         """Who decides what raises a child of the root in which its author has a part."""
 
-        SECOND_MANAGER = "second_manager", "another manager of the organisation"
-        NOTICE = "notice", "three days' notice to all managers"
+        SECOND_MANAGER = "second_manager", gettext_lazy("another manager of the organisation")
+        NOTICE = "notice", gettext_lazy("three days' notice to all managers")
 
     root_rule = models.CharField(max_length=16, choices=RootRule, default=RootRule.SECOND_MANAGER)
     answer_days = models.PositiveSmallIntegerField(

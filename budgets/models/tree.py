@@ -9,6 +9,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models.ranges import SingletonRange, spell
 
@@ -23,12 +24,12 @@ class Cluster(models.Model):
     """
 
     class Unit(models.TextChoices):
-        GPU = "gpu", "GPU"
-        CORE = "core", "core"
+        GPU = "gpu", gettext_lazy("GPU")
+        CORE = "core", gettext_lazy("core")
 
     class Executor(models.TextChoices):
-        AGENT = "agent", "node agents"
-        SIMULATED = "simulated", "simulated nodes"
+        AGENT = "agent", gettext_lazy("node agents")
+        SIMULATED = "simulated", gettext_lazy("simulated nodes")
 
     name = models.SlugField(max_length=40, unique=True)
     title = models.CharField(max_length=120, blank=True)
@@ -52,11 +53,11 @@ class BudgetNode(models.Model):
     """
 
     class Kind(models.TextChoices):
-        ORGANISATION = "organisation"
-        PROGRAM = "program"
-        PROJECT = "project"
-        SUBPROJECT = "subproject", "sub-project"
-        MEMBER = "member"
+        ORGANISATION = "organisation", gettext_lazy("Organisation")
+        PROGRAM = "program", gettext_lazy("Program")
+        PROJECT = "project", gettext_lazy("Project")
+        SUBPROJECT = "subproject", gettext_lazy("sub-project")
+        MEMBER = "member", gettext_lazy("Member")
 
     parent = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="children")
     kind = models.CharField(max_length=12, choices=Kind)

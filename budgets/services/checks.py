@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any
 
 from django.db import transaction
+from django.utils.translation import gettext
 
 from budgets import authority, hooks
 from budgets.errors import ConflictError, InputError, NotAllowed
@@ -25,12 +26,16 @@ def text(field: str, value: str, *, length: int) -> str:
     """
     clean = unicodedata.normalize("NFC", value).strip()
     if not clean:
-        raise InputError(field, "must not be empty")
+        raise InputError(field, gettext("must not be empty"))
     if len(clean) > length:
-        raise InputError(field, f"must be at most {length} characters, not {len(clean)}")
+        raise InputError(
+            field, gettext("must be at most {length} characters, not {clean}").format(length=length, clean=len(clean))
+        )
     for character in clean:
         if unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t":
-            raise InputError(field, f"must not hold the character U+{ord(character):04X}")
+            raise InputError(
+                field, gettext("must not hold the character U+{character:04X}").format(character=ord(character))
+            )
     return clean
 
 
@@ -38,7 +43,7 @@ def name(value: str) -> str:
     """A node's name: one line in any script."""
     clean = text("name", value, length=NAME_LENGTH)
     if "\n" in clean or "\t" in clean:
-        raise InputError("name", "must be one line without tabs")
+        raise InputError("name", gettext("must be one line without tabs"))
     return clean
 
 
@@ -49,7 +54,7 @@ def code(value: str) -> str:
         InputError: it isn't 1 to 16 letters, digits, _ and ., or begins with _ or .
     """
     if not CODE.fullmatch(value):
-        raise InputError("code", "must be 1 to 16 of A-Z, a-z, 0-9, _ and ., beginning with a letter or digit")
+        raise InputError("code", gettext("must be 1 to 16 of A-Z, a-z, 0-9, _ and ., beginning with a letter or digit"))
     return value
 
 
@@ -76,7 +81,9 @@ def locked(node: BudgetNode, version: int | None = None) -> BudgetNode:
     """
     row = BudgetNode.objects.select_for_update(no_key=True).get(pk=node.pk)
     if version is not None and version != row.version:
-        raise ConflictError(f"{row.code} was changed by somebody else meanwhile; look at it again")
+        raise ConflictError(
+            gettext("{row} was changed by somebody else meanwhile; look at it again").format(row=row.code)
+        )
     return row
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from budgets import authority, desks
 from budgets.errors import InputError
@@ -37,7 +38,7 @@ def say(*, on: Request | Reallocation, by: Person, text: str, audience: str = Au
         InputError: no text, too long, or no such audience. NotAllowed: they don't see it, or are no reviewer of it.
     """
     if audience not in Audience.values:
-        raise InputError("audience", f"must be one of {', '.join(Audience.values)}")
+        raise InputError("audience", gettext("must be one of {choices}").format(choices=", ".join(Audience.values)))
     with transaction.atomic():
         on = (
             type(on)
@@ -79,7 +80,12 @@ def attach(*, request: Request, by: Person, name: str, content: bytes) -> Attach
         if row.author_id != by.pk:
             checks.allowed(by, "comment.see_reviewers", row)
         if row.attachments.count() >= MOST_ATTACHMENTS:
-            raise InputError("file", f"{row} has {MOST_ATTACHMENTS} files already")
+            raise InputError(
+                "file",
+                gettext("{row} has {most_attachments} files already").format(
+                    row=row, most_attachments=MOST_ATTACHMENTS
+                ),
+            )
         try:
             with transaction.atomic():
                 new = Attachment.objects.create(
@@ -92,7 +98,7 @@ def attach(*, request: Request, by: Person, name: str, content: bytes) -> Attach
                     sha256=hashlib.sha256(content).hexdigest(),
                 )
         except IntegrityError:
-            raise InputError("file", "this very file is attached already") from None
+            raise InputError("file", gettext("this very file is attached already")) from None
         if row.state != "draft":
             after: ledger.State = {"attachment": new.pk, "name": new.name, "sha256": new.sha256}
             requests.entry(row, "request.attached", by, None, after, f"attached {new.name}")
@@ -104,23 +110,25 @@ def _file_name(name: str) -> str:
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     clean = checks.text("file", last, length=NAME_LENGTH)
     if "\n" in clean or "\t" in clean or clean.startswith("."):
-        raise InputError("file", "must have a plain name on one line")
+        raise InputError("file", gettext("must have a plain name on one line"))
     return clean
 
 
 def _type_of(name: str, content: bytes) -> str:
     ending = "." + name.rsplit(".", 1)[-1].lower() if "." in name else ""
     if ending not in _STARTS:
-        raise InputError("file", f"must be one of {', '.join(_STARTS)}")
+        raise InputError("file", gettext("must be one of {choices}").format(choices=", ".join(_STARTS)))
     if not content:
-        raise InputError("file", "is empty")
+        raise InputError("file", gettext("is empty"))
     if len(content) > MOST_BYTES:
-        raise InputError("file", f"must be at most {MOST_BYTES // 1024 // 1024} MiB")
+        raise InputError(
+            "file", gettext("must be at most {most_bytes} MiB").format(most_bytes=MOST_BYTES // 1024 // 1024)
+        )
     content_type, starts = _STARTS[ending]
     if starts is not None and not content.startswith(starts):
-        raise InputError("file", f"does not begin like a {ending} file")
+        raise InputError("file", gettext("does not begin like a {ending} file").format(ending=ending))
     if starts is None and not _is_text(content):
-        raise InputError("file", f"is not text in UTF-8, as a {ending} file must be")
+        raise InputError("file", gettext("is not text in UTF-8, as a {ending} file must be").format(ending=ending))
     return content_type
 
 

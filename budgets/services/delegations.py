@@ -6,6 +6,7 @@ from datetime import date
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import authority, queries
 from budgets.errors import ConflictError, InputError, NotAllowed
@@ -26,21 +27,29 @@ def give(
         NotAllowed: the giver does not manage the node.
     """
     if valid_until <= valid_from:
-        raise InputError("valid_until", "must be later than the first day")
+        raise InputError("valid_until", gettext("must be later than the first day"))
     if valid_from < queries.today():
-        raise InputError("valid_from", "can't be a day that is over")
+        raise InputError("valid_from", gettext("can't be a day that is over"))
     if (valid_until - valid_from).days > LONGEST_DAYS:
-        raise InputError("valid_until", f"must be at most {LONGEST_DAYS} days after the first day")
+        raise InputError(
+            "valid_until",
+            gettext("must be at most {longest_days} days after the first day").format(longest_days=LONGEST_DAYS),
+        )
     if type(limit_basis_points) is not int or not 1 <= limit_basis_points <= WHOLE_BASIS_POINTS:
         raise InputError(
-            "limit_basis_points", f"must be a whole number of basis points from 1 to {WHOLE_BASIS_POINTS:,}"
+            "limit_basis_points",
+            gettext("must be a whole number of basis points from 1 to {whole_basis_points:,}").format(
+                whole_basis_points=WHOLE_BASIS_POINTS
+            ),
         )
     if delegate.pk == giver.pk or not delegate.is_active:
-        raise InputError("delegate", "must be another person who can sign in")
+        raise InputError("delegate", gettext("must be another person who can sign in"))
     with transaction.atomic():
         row = checks.locked(node)
         if not authority.has_role(giver, row.path, [Role.MANAGER]):
-            raise NotAllowed("delegation.give", f"only a manager of {row.code} can let somebody decide there")
+            raise NotAllowed(
+                "delegation.give", gettext("only a manager of {row} can let somebody decide there").format(row=row.code)
+            )
         new = Delegation.objects.create(
             giver=giver, delegate=delegate, node=row, limit_basis_points=limit_basis_points, valid_from=valid_from,
             valid_until=valid_until,
@@ -69,7 +78,7 @@ def end(*, delegation: Delegation, by: Person | None, reason: str = "taken back"
         if by is not None and by.pk not in (row.giver_id, row.delegate_id):
             checks.allowed(by, "person.change", None)
         if row.ended_at is not None:
-            raise ConflictError("it had been taken back already")
+            raise ConflictError(gettext("it had been taken back already"))
         row.ended_at = timezone.now()
         row.save(update_fields=["ended_at"])
         ledger.record(verb="delegation.ended", node=row.node, by=by, before=_plain(row), after=None, reason=reason)
@@ -85,16 +94,18 @@ def change_house(
         InputError: a value out of bounds. NotAllowed; ConflictError: changed since `version`.
     """
     if root_rule not in House.RootRule.values:
-        raise InputError("root_rule", f"must be one of {', '.join(House.RootRule.values)}")
+        raise InputError(
+            "root_rule", gettext("must be one of {choices}").format(choices=", ".join(House.RootRule.values))
+        )
     for field, value, most in (("answer_days", answer_days, 60), ("look_again_weeks", look_again_weeks, 52)):
         if type(value) is not int or not 1 <= value <= most:
-            raise InputError(field, f"must be a whole number from 1 to {most}")
+            raise InputError(field, gettext("must be a whole number from 1 to {most}").format(most=most))
     with transaction.atomic():
         node = checks.locked(root)
         checks.allowed(by, "house.change", node)
         row, _ = House.objects.get_or_create(pk=1)
         if row.version != version:
-            raise ConflictError("this was changed by somebody else meanwhile; look at it again")
+            raise ConflictError(gettext("this was changed by somebody else meanwhile; look at it again"))
         before = _plain_house(row)
         row.root_rule, row.answer_days, row.look_again_weeks = root_rule, answer_days, look_again_weeks
         row.version += 1

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import authority, desks, queries
 from budgets.errors import ConflictError, InputError
@@ -64,21 +65,29 @@ def answer(
         InputError: no such verdict, no words, or it isn't due yet. NotAllowed. ConflictError: it was answered already.
     """
     if verdict not in FollowUp.Verdict.values:
-        raise InputError("verdict", f"must be one of {', '.join(FollowUp.Verdict.values)}")
+        raise InputError(
+            "verdict", gettext("must be one of {choices}").format(choices=", ".join(FollowUp.Verdict.values))
+        )
     with transaction.atomic():
         row = FollowUp.objects.select_related("reallocation__parent", "reallocation__cluster").get(pk=follow_up.pk)
         decision = row.reallocation
         checks.allowed(by, "share.change", decision.parent)
         said = checks.text("text", text, length=TEXT_LENGTH)
         if row.due_on > queries.today():
-            raise InputError("", f"it is asked on {row.due_on}, when there is something to look at")
+            raise InputError(
+                "", gettext("it is asked on {due_on}, when there is something to look at").format(due_on=row.due_on)
+            )
         figures = figures_of(row, books_of)
         changed = FollowUp.objects.filter(pk=row.pk, answered_at=None).update(
             verdict=verdict, text=said, figures=figures, answered_at=now or timezone.now(), answered_by=by
         )
         row.refresh_from_db()
         if not changed:
-            raise ConflictError(f"it was answered already, by {row.answered_by}: {row.get_verdict_display()}")
+            raise ConflictError(
+                gettext("it was answered already, by {answered_by}: {get_verdict_display}").format(
+                    answered_by=row.answered_by, get_verdict_display=row.get_verdict_display()
+                )
+            )
         ledger.record(
             verb="follow_up.answered", node=decision.parent, cluster=decision.cluster, by=by, before=None,
             after={"verdict": verdict}, reason=said,

@@ -15,6 +15,7 @@ from datetime import date
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import authority, queries
 from budgets.errors import ConflictError, NotAllowed
@@ -159,25 +160,25 @@ def apply(*, stored: ShareImport, by: Person, reason: str, seen: str) -> int:
         InputError: no reason.
     """
     if stored.author_id != by.pk:
-        raise NotAllowed("share.change", "this file is somebody else's to apply")
+        raise NotAllowed("share.change", gettext("this file is somebody else's to apply"))
     why = checks.reason(reason, by)
     with transaction.atomic():
         row = ShareImport.objects.select_for_update(no_key=True).get(pk=stored.pk)
         if row.applied_at is not None:
-            raise ConflictError("this file has been applied already; nothing was changed again")
+            raise ConflictError(gettext("this file has been applied already; nothing was changed again"))
         rows = rows_of(row)
         codes = {each.parent for each in rows}
         list(BudgetNode.objects.select_for_update(no_key=True).filter(code__in=codes).order_by("pk"))
         found = plan(rows, by)
         if found.faults or mark_of(found) != seen:
-            raise ConflictError("shares have changed since this preview; look at it again")
+            raise ConflictError(gettext("shares have changed since this preview; look at it again"))
         _set(found, by, why, row)
         row.applied_at, row.reason = timezone.now(), why
         try:
             with transaction.atomic():
                 row.save(update_fields=["applied_at", "reason"])
         except IntegrityError:
-            raise ConflictError("the same rows have been applied already") from None
+            raise ConflictError(gettext("the same rows have been applied already")) from None
         return len(found.changes)
 
 
@@ -229,19 +230,27 @@ def _problem(
     """Why a row that changes something can't."""
     parent, child = found.nodes[row.parent], found.nodes[row.child]
     if child.parent_id != parent.pk:
-        return Fault(row.line, "child", f"{child.code} is no child of {parent.code}")
+        return Fault(
+            row.line, "child", gettext("{child} is no child of {parent}").format(child=child.code, parent=parent.code)
+        )
     if not authority.may(by, "share.change", parent):
-        return Fault(row.line, "parent", f"the shares of {parent.code} are for its managers to change")
+        return Fault(
+            row.line,
+            "parent",
+            gettext("the shares of {parent} are for its managers to change").format(parent=parent.code),
+        )
     if child.is_closed and row.basis_points:
-        return Fault(row.line, "child", f"{child.code} is closed")
+        return Fault(row.line, "child", gettext("{child} is closed").format(child=child.code))
     if row.start < queries.today():
-        return Fault(row.line, "from", "can't be a day that is over, where it changes something")
+        return Fault(row.line, "from", gettext("can't be a day that is over, where it changes something"))
     days = {spell.start for spell in (*old, *new)}
     if any(_on(new, day) > _on(old, day) for day in days) and child.pk in parts:
         return Fault(
             row.line,
             "child",
-            f"you have a part in {child.code}: to raise it is for another manager, or the level above",
+            gettext("you have a part in {child}: to raise it is for another manager, or the level above").format(
+                child=child.code
+            ),
         )
     return None
 

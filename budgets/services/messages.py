@@ -9,6 +9,7 @@ from celery import current_app
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import ALWAYS_SENT, Kind, Message, MessageChoice, Person
@@ -75,11 +76,11 @@ def choose(*, person: Person, modes: Mapping[str, str]) -> None:
     """
     for kind, mode in modes.items():
         if kind not in Kind.values:
-            raise InputError("kind", f"there is no kind {kind!r}")
+            raise InputError("kind", gettext("there is no kind {kind!r}").format(kind=kind))
         if mode not in Mode.values:
-            raise InputError(kind, f"must be one of {', '.join(Mode.values)}")
+            raise InputError(kind, gettext("must be one of {choices}").format(choices=", ".join(Mode.values)))
         if kind in ALWAYS_SENT and mode == Mode.OFF:
-            raise InputError(kind, "decisions are always told: at once, or in the daily digest")
+            raise InputError(kind, gettext("decisions are always told: at once, or in the daily digest"))
     with transaction.atomic():
         for kind, mode in modes.items():
             MessageChoice.objects.update_or_create(person=person, kind=kind, defaults={"mode": mode})

@@ -6,15 +6,30 @@ they can't sign in, decide or submit.
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import hooks
 from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Delegation, Kind, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import checks, delegations, ledger, messages, requests
+
+
+def choose_language(*, person: Person, language: str) -> None:
+    """The language of the person's pages and letters from now on.
+
+    Raises:
+        InputError: this portal has no such language.
+    """
+    codes = [code for code, _ in settings.LANGUAGES]
+    if language not in codes:
+        raise InputError("language", gettext("must be one of {choices}").format(choices=", ".join(codes)))
+    Person.objects.filter(pk=person.pk).update(language=language)
+    person.language = language
 
 
 def disable(*, person: Person, by: Person, reason: str) -> Person:
@@ -24,12 +39,12 @@ def disable(*, person: Person, by: Person, reason: str) -> Person:
         InputError: they are disabled. NotAllowed: `by` is no administrator, or the person themselves.
     """
     if person.pk == by.pk:
-        raise NotAllowed("person.change", "nobody disables themselves; another administrator does")
+        raise NotAllowed("person.change", gettext("nobody disables themselves; another administrator does"))
     with transaction.atomic():
         checks.allowed(by, "person.change", person)
         row = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
         if not row.is_active:
-            raise InputError("person", "is disabled already")
+            raise InputError("person", gettext("is disabled already"))
         row.is_active = False
         row.save(update_fields=["is_active"])
         _entry("person.disabled", row, by, checks.reason(reason, by))
@@ -44,7 +59,7 @@ def enable(*, person: Person, by: Person, reason: str) -> Person:
         checks.allowed(by, "person.change", person)
         row = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
         if row.is_active:
-            raise InputError("person", "is not disabled")
+            raise InputError("person", gettext("is not disabled"))
         row.is_active, row.disabled_at = True, None
         row.save(update_fields=["is_active", "disabled_at"])
         _entry("person.enabled", row, by, checks.reason(reason, by))
@@ -61,7 +76,7 @@ def erase_name(*, person: Person, by: Person, reason: str) -> Person:
         checks.allowed(by, "person.change", person)
         row = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
         if row.is_active:
-            raise InputError("person", "can still sign in; disable them first")
+            raise InputError("person", gettext("can still sign in; disable them first"))
         row.display_name = row.first_name = row.last_name = row.email = ""
         row.username = f"erased-{row.pk}"
         row.set_unusable_password()

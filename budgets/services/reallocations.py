@@ -12,6 +12,7 @@ from datetime import date, datetime, timedelta
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import desks, queries
 from budgets.errors import ConflictError, InputError, NotAllowed
@@ -79,7 +80,7 @@ def apply_directly(
         if draft is not None:
             _discard(draft, by)
         if look_again_on is not None and look_again_on <= starts_on:
-            raise InputError("look_again_on", "must be later than the first day")
+            raise InputError("look_again_on", gettext("must be later than the first day"))
         new = Reallocation(
             parent=row, cluster=cluster, author=by, author_for=acting_for, starts_on=starts_on, ends_on=ends_on,
             base=_base(row, cluster, starts_on), base_version=row.version, desk=row, request=request, review=review,
@@ -167,14 +168,19 @@ def propose(
         checks.allowed(row.author_for or by, "share.change", parent)
         row.reason = checks.reason(row.reason, by)
         if not row.lines.exists():
-            raise InputError("shares", "nothing changes")
+            raise InputError("shares", gettext("nothing changes"))
         if row.starts_on < queries.today():
-            raise InputError("starts_on", "can't be a day that is over")
+            raise InputError("starts_on", gettext("can't be a day that is over"))
         matter = desks.matter_of(row)
         row.desk = desks.nearest_desk(parent.parent or parent, matter)
         row.by_notice = parent.parent is None and requests.house().root_rule == House.RootRule.NOTICE
         if not row.by_notice and not desks.sitting_at(row.desk, matter):
-            raise InputError("", f"nobody but those who have a part in it could decide this at {row.desk.code}")
+            raise InputError(
+                "",
+                gettext("nobody but those who have a part in it could decide this at {desk}").format(
+                    desk=row.desk.code
+                ),
+            )
         row.state, row.submitted_at = State.SUBMITTED, now
         row.answer_by = now + (NOTICE if row.by_notice else timedelta(days=requests.house().answer_days))
         _save(row)
@@ -304,7 +310,12 @@ def _approve(
         assert by is not None
         given = next((line.change for line in lines if line.node_id == asked.node_id), 0)
         if given <= 0:
-            raise InputError("shares", f"{asked} asks for more for {asked.node.code}, and this gives it none")
+            raise InputError(
+                "shares",
+                gettext("{asked} asks for more for {node}, and this gives it none").format(
+                    asked=asked, node=asked.node.code
+                ),
+            )
         matter = desks.matter_of(asked)
         desks.check_decider(by, acting_for, desks.Matter(matter.desk, matter.authors, matter.raised, plus))
     elif by is not None and acting_for is not None:
@@ -394,21 +405,26 @@ def _lines(
     found = []
     for child, after in shares.items():
         if child.pk not in children:
-            raise InputError(f"shares[{child.code}]", f"{child.code} is no child of {parent.code}")
+            raise InputError(
+                f"shares[{child.code}]",
+                gettext("{child} is no child of {parent}").format(child=child.code, parent=parent.code),
+            )
         if type(after) is not int or not 0 <= after <= 10_000:
-            raise InputError(f"shares[{child.code}]", "must be a whole number of basis points from 0 to 10,000")
+            raise InputError(
+                f"shares[{child.code}]", gettext("must be a whole number of basis points from 0 to 10,000")
+            )
         if after != now.get(child.pk, 0):
             found.append((child, now.get(child.pk, 0), after))
     if not found and not may_be_none:
-        raise InputError("shares", "nothing changes")
+        raise InputError("shares", gettext("nothing changes"))
     return found
 
 
 def _check_days(starts_on: date, ends_on: date | None) -> None:
     if starts_on < queries.today():
-        raise InputError("starts_on", "can't be a day that is over")
+        raise InputError("starts_on", gettext("can't be a day that is over"))
     if ends_on is not None and ends_on <= starts_on:
-        raise InputError("ends_on", "must be later than the first day")
+        raise InputError("ends_on", gettext("must be later than the first day"))
 
 
 def shares_on(parent: BudgetNode, cluster: Cluster, day: date) -> dict[int, int]:
@@ -439,14 +455,16 @@ def _refuse_stale(row: Reallocation, parent: BudgetNode) -> None:
     for line in row.lines.select_related("node"):
         if now.get(line.node_id, 0) != line.before:
             raise ConflictError(
-                f"{line.node.code} has {now.get(line.node_id, 0):,} basis points now, and had {line.before:,} when "
-                f"{row} was proposed; it has to be proposed again"
+                gettext(
+                    "{node} has {node_id:,} basis points now, and had {before:,} when {row} was proposed; it "
+                    "has to be proposed again"
+                ).format(node=line.node.code, node_id=now.get(line.node_id, 0), before=line.before, row=row)
             )
 
 
 def _only_author(row: Reallocation, by: Person) -> None:
     if row.author_id != by.pk:
-        raise NotAllowed("reallocation.change", "only its author may do that")
+        raise NotAllowed("reallocation.change", gettext("only its author may do that"))
 
 
 def _save(row: Reallocation) -> None:

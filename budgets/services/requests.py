@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import desks, queries
 from budgets.errors import ConflictError, InputError, NotAllowed
@@ -90,7 +91,10 @@ def edit(
         _only_author(row, by)
         if row.state == State.RETURNED and (node.pk != row.node_id or cluster.pk != row.cluster_id):
             raise InputError(
-                "node", f"{row} is about {row.node.code} on {row.cluster}: ask for another in a new request"
+                "node",
+                gettext("{row} is about {node} on {cluster}: ask for another in a new request").format(
+                    row=row, node=row.node.code, cluster=row.cluster
+                ),
             )
         _place(row, node, cluster, by)
         _fill(row, more_basis_points, starts_on, ends_on, why, otherwise, useless_on)
@@ -205,11 +209,18 @@ def pass_up(
         row = locked(request, version, among=(State.SUBMITTED,))
         desks.check_decider(by, acting_for, desks.matter_of(row))
         if row.parent.parent is None:
-            raise InputError("", f"{row.parent.code} is the organisation: there is nobody above to ask")
+            raise InputError(
+                "", gettext("{parent} is the organisation: there is nobody above to ask").format(parent=row.parent.code)
+            )
         if row.desk_id != row.parent_id:
-            raise InputError("", f"{row} lies with {row.desk.code} already, above {row.parent.code}")
+            raise InputError(
+                "",
+                gettext("{row} lies with {desk} already, above {parent}").format(
+                    row=row, desk=row.desk.code, parent=row.parent.code
+                ),
+            )
         if row.upper is not None and row.upper.is_open:
-            raise ConflictError(f"{row} was passed up already, as {row.upper}")
+            raise ConflictError(gettext("{row} was passed up already, as {upper}").format(row=row, upper=row.upper))
         why = checks.reason(reason, by)
         asker = acting_for or by
         upper = Request(
@@ -301,9 +312,9 @@ def refuse_late(row: Request | Reallocation, version: int | None, among: Iterabl
         ConflictError: it is not; it says what happened.
     """
     if row.state not in among:
-        raise ConflictError(f"{row} {what_happened(row)}; nothing was changed")
+        raise ConflictError(gettext("{row} {row_2}; nothing was changed").format(row=row, row_2=what_happened(row)))
     if version is not None and version != row.version:
-        raise ConflictError(f"{row} was changed meanwhile; look at it again")
+        raise ConflictError(gettext("{row} was changed meanwhile; look at it again").format(row=row))
 
 
 def what_happened(row: Any) -> str:
@@ -414,15 +425,15 @@ def _managers(desk: BudgetNode) -> list[Person]:
 
 def _only_author(row: Request, by: Person) -> None:
     if row.author_id != by.pk:
-        raise NotAllowed("request.change", "only its author may do that")
+        raise NotAllowed("request.change", gettext("only its author may do that"))
 
 
 def _place(row: Request, node: BudgetNode, cluster: Cluster, by: Person) -> None:
     asking = BudgetNode.objects.select_related("parent").get(pk=node.pk)
     if asking.parent is None:
-        raise InputError("node", "the organisation has all there is")
+        raise InputError("node", gettext("the organisation has all there is"))
     if asking.is_closed:
-        raise InputError("node", f"{asking.code} is closed")
+        raise InputError("node", gettext("{asking} is closed").format(asking=asking.code))
     checks.allowed(by, "request.make", asking)
     row.node, row.parent, row.desk, row.cluster = asking, asking.parent, asking.parent, cluster
 
@@ -438,7 +449,10 @@ def _fill(
 ) -> None:
     if type(more_basis_points) is not int or not 1 <= more_basis_points <= WHOLE_BASIS_POINTS:
         raise InputError(
-            "more_basis_points", f"must be a whole number of basis points from 1 to {WHOLE_BASIS_POINTS:,}"
+            "more_basis_points",
+            gettext("must be a whole number of basis points from 1 to {whole_basis_points:,}").format(
+                whole_basis_points=WHOLE_BASIS_POINTS
+            ),
         )
     _check_days(starts_on, ends_on, useless_on)
     row.more_basis_points, row.starts_on, row.ends_on, row.useless_on = (
@@ -450,11 +464,11 @@ def _fill(
 
 def _check_days(starts_on: date, ends_on: date | None, useless_on: date | None) -> None:
     if starts_on < queries.today():
-        raise InputError("starts_on", "can't be a day that is over")
+        raise InputError("starts_on", gettext("can't be a day that is over"))
     if ends_on is not None and ends_on <= starts_on:
-        raise InputError("ends_on", "must be later than the first day")
+        raise InputError("ends_on", gettext("must be later than the first day"))
     if useless_on is not None and useless_on <= queries.today():
-        raise InputError("useless_on", "must be a day to come")
+        raise InputError("useless_on", gettext("must be a day to come"))
 
 
 def _save(row: Request) -> Request:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import authority, desks, queries
 from budgets.errors import ConflictError, InputError
@@ -64,7 +65,7 @@ def close_and_apply(
         row = reviews.locked(review, version, Review.State.OPEN)
         checks.allowed(by, "review.decide", row)
         if applies_from < queries.today():
-            raise InputError("applies_from", "can't be a day that is over")
+            raise InputError("applies_from", gettext("can't be a day that is over"))
         why = checks.reason(reason, by)
         row.applies_from = applies_from
         items = list(row.items.select_related("node", "cluster", "request__desk", "request__author"))
@@ -90,23 +91,41 @@ def _check(review: Review, items: Sequence[ReviewItem], by: Person) -> None:
             continue
         if not item.reason:
             raise InputError(
-                "", f"item {item.position}, {item.node.code} on {item.cluster}: its mark has no reason yet"
+                "",
+                gettext("item {position}, {node} on {cluster}: its mark has no reason yet").format(
+                    position=item.position, node=item.node.code, cluster=item.cluster
+                ),
             )
         until = _until(item)
         if until is not None and until <= day:
-            raise InputError("applies_from", f"{item.request} asks until {until} only; leave it undecided, or deny it")
+            raise InputError(
+                "applies_from",
+                gettext("{request} asks until {until} only; leave it undecided, or deny it").format(
+                    request=item.request, until=until
+                ),
+            )
         has = held.get((item.node_id, item.cluster_id), 0)
         if has != item.now:
             raise ConflictError(
-                f"{item.node.code} has {has / 100:.2f} % of {review.node.code} on {item.cluster} on {day}, and had "
-                f"{item.now / 100:.2f} % when it was marked: mark it again"
+                gettext(
+                    "{node} has {has:.2f} % of {node_2} on {cluster} on {day}, and had {now:.2f} % when it "
+                    "was marked: mark it again"
+                ).format(
+                    node=item.node.code,
+                    has=has / 100,
+                    node_2=review.node.code,
+                    cluster=item.cluster,
+                    day=day,
+                    now=item.now / 100,
+                )
             )
     for standing in review_totals.standing(review, day):
         if standing.over and any(place.change for place in standing.places):
             raise InputError(
                 "",
-                f"{standing.cluster}: the shares would sum to {standing.total / 100:.2f} %, "
-                f"{standing.over / 100:.2f} % too much",
+                gettext("{cluster}: the shares would sum to {total:.2f} %, {over:.2f} % too much").format(
+                    cluster=standing.cluster, total=standing.total / 100, over=standing.over / 100
+                ),
             )
     for item in items:
         if authority.has_part_in(by, item.node):

@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import authority, queries
 from budgets.errors import ConflictError, InputError, NotAllowed
@@ -60,17 +61,20 @@ def plan(
         row = checks.locked(node)
         checks.allowed(by, "review.plan", row)
         if not row.children.filter(closed_at=None).exists():
-            raise InputError("node", f"{row.code} has no children to share between")
+            raise InputError("node", gettext("{row} has no children to share between").format(row=row.code))
         if not 1 <= (period_until - period_from).days <= LONGEST_DAYS:
-            raise InputError("period_until", f"must be 1 to {LONGEST_DAYS} days after the first day")
+            raise InputError(
+                "period_until",
+                gettext("must be 1 to {longest_days} days after the first day").format(longest_days=LONGEST_DAYS),
+            )
         if applies_from < queries.today():
-            raise InputError("applies_from", "can't be a day that is over")
+            raise InputError("applies_from", gettext("can't be a day that is over"))
         for field, value in (
             ("hands_back_below_percent", hands_back_below_percent),
             ("hands_back_percent", hands_back_percent),
         ):
             if type(value) is not int or not 0 <= value <= 100:
-                raise InputError(field, "must be a whole number from 0 to 100")
+                raise InputError(field, gettext("must be a whole number from 0 to 100"))
         new = Review.objects.create(
             node=row, title=checks.text("title", title, length=TITLE_LENGTH), period_from=period_from,
             period_until=period_until, meets_at=meets_at, applies_from=applies_from, opened_by=by,
@@ -123,7 +127,9 @@ def open_review(
             with transaction.atomic():
                 save(row)
         except IntegrityError:
-            raise ConflictError(f"another review of {row.node.code} is open; close it first") from None
+            raise ConflictError(
+                gettext("another review of {node} is open; close it first").format(node=row.node.code)
+            ) from None
         lines = [line for line in looked.lines if line.is_on_agenda]
         for position, line in enumerate(lines, 1):
             _add(row, line.node, line.cluster, position, line)
@@ -146,7 +152,9 @@ def take_up(*, review: Review, node: BudgetNode, cluster: Cluster, by: Person) -
         checks.allowed(by, "review.present", row)
         child = row.node.children.filter(pk=node.pk, closed_at=None).first()
         if child is None:
-            raise InputError("node", f"{node.code} is no open child of {row.node.code}")
+            raise InputError(
+                "node", gettext("{node} is no open child of {node_2}").format(node=node.code, node_2=row.node.code)
+            )
         there = row.items.filter(node=child, cluster=cluster).first()
         if there is not None:
             return there
@@ -167,7 +175,7 @@ def show(*, review: Review, line: int, by: Person) -> Review:
         checks.allowed(by, "review.present", row)
         count = row.items.count()
         if type(line) is not int or not 0 <= line <= count:
-            raise InputError("line", f"must be a whole number from 0 to {count}")
+            raise InputError("line", gettext("must be a whole number from 0 to {count}").format(count=count))
         Review.objects.filter(pk=row.pk).update(line=line)
         row.line = line
         return row
@@ -191,17 +199,21 @@ def mark(
             the line and so abstains. ConflictError: the meeting isn't open, or somebody marked it since `version`.
     """
     if pencil is not None and (type(pencil) is not int or not 0 <= pencil <= WHOLE_BASIS_POINTS):
-        raise InputError("pencil", "must be a whole number of basis points from 0 to 10,000")
+        raise InputError("pencil", gettext("must be a whole number of basis points from 0 to 10,000"))
     with transaction.atomic():
         review = locked(item.review, None, Review.State.OPEN)
         checks.allowed(by, "review.decide", review)
         row = ReviewItem.objects.select_related("node", "cluster", "request").get(pk=item.pk)
         if version is not None and version != row.version:
             said = "as it is" if row.pencil is None else f"{row.pencil / 100:.2f} %"
-            raise ConflictError(f"{row.node.code} was marked meanwhile, by {row.marked_by}: {said}")
+            raise ConflictError(
+                gettext("{node} was marked meanwhile, by {marked_by}: {said}").format(
+                    node=row.node.code, marked_by=row.marked_by, said=said
+                )
+            )
         refuse_part(by, row)
         if look_again_on is not None and look_again_on <= day_of(review):
-            raise InputError("look_again_on", "must be later than the stated day")
+            raise InputError("look_again_on", gettext("must be later than the stated day"))
         row.now = shares_on(review, day_of(review)).get((row.node_id, row.cluster_id), 0)
         row.pencil, row.look_again_on, row.marked_by = pencil, look_again_on, by
         row.reason = checks.text("reason", reason, length=TEXT_LENGTH) if reason.strip() else ""
@@ -223,13 +235,13 @@ def speak(*, item: ReviewItem, kind: str, by: Person, text: str = "") -> Voice |
         review = locked(item.review, None, Review.State.OPEN)
         checks.allowed(by, "review.present", review)
         if kind not in ("", *Voice.Kind.values):
-            raise InputError("kind", f"must be one of {', '.join(Voice.Kind.values)}")
+            raise InputError("kind", gettext("must be one of {choices}").format(choices=", ".join(Voice.Kind.values)))
         row = ReviewItem.objects.select_related("node").get(pk=item.pk)
         if kind != Voice.Kind.ABSTAINS and authority.has_part_in(by, row.node):
-            raise InputError("kind", f"you have a part in {row.node.code}, and abstain")
+            raise InputError("kind", gettext("you have a part in {node}, and abstain").format(node=row.node.code))
         said = checks.text("text", text, length=TEXT_LENGTH) if text.strip() else ""
         if kind == Voice.Kind.DISSENTS and not said:
-            raise InputError("text", "say why")
+            raise InputError("text", gettext("say why"))
         save(review)
         if not kind:
             row.voices.filter(person=by).delete()
@@ -249,9 +261,11 @@ def locked(review: Review, version: int | None, *among: str) -> Review:
     rows = Review.objects.select_for_update(of=("self",), no_key=True).defer("snapshot")
     row = rows.select_related("node", "opened_by", "closed_by").get(pk=review.pk)
     if row.state not in among:
-        raise ConflictError(f"{row.title} {what_happened(row)}; nothing was changed")
+        raise ConflictError(
+            gettext("{title} {row}; nothing was changed").format(title=row.title, row=what_happened(row))
+        )
     if version is not None and version != row.version:
-        raise ConflictError(f"{row.title} was changed meanwhile; look at it again")
+        raise ConflictError(gettext("{title} was changed meanwhile; look at it again").format(title=row.title))
     return row
 
 
@@ -270,9 +284,14 @@ def refuse_part(by: Person, item: ReviewItem) -> None:
         NotAllowed: they have a role or submit workloads there, or asked for it themselves.
     """
     if item.request is not None and item.request.author_id == by.pk:
-        raise NotAllowed("review.mark", f"{item.request} is your own: another manager marks it")
+        raise NotAllowed(
+            "review.mark", gettext("{request} is your own: another manager marks it").format(request=item.request)
+        )
     if authority.has_part_in(by, item.node):
-        raise NotAllowed("review.mark", f"you have a part in {item.node.code}, and abstain: another manager marks it")
+        raise NotAllowed(
+            "review.mark",
+            gettext("you have a part in {node}, and abstain: another manager marks it").format(node=item.node.code),
+        )
 
 
 def save(review: Review) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from budgets import authority, queries
 from budgets.errors import InputError, NotAllowed
@@ -30,17 +31,17 @@ def grant(
         NotAllowed: it isn't theirs to give; nobody grants themselves a role.
     """
     if role not in Role.values:
-        raise InputError("role", f"must be one of {', '.join(Role.values)}")
+        raise InputError("role", gettext("must be one of {choices}").format(choices=", ".join(Role.values)))
     if valid_until is not None and valid_until <= valid_from:
-        raise InputError("valid_until", "must be later than the first day")
+        raise InputError("valid_until", gettext("must be later than the first day"))
     if by is not None and valid_from < queries.today():
-        raise InputError("valid_from", "can't be a day that is over")
+        raise InputError("valid_from", gettext("can't be a day that is over"))
     if by is not None and by.pk == person.pk:
-        raise NotAllowed("role.grant", "nobody grants themselves a role")
+        raise NotAllowed("role.grant", gettext("nobody grants themselves a role"))
     with transaction.atomic():
         row = checks.locked(node)
         if row.is_closed:
-            raise InputError("node", f"{row.code} is closed")
+            raise InputError("node", gettext("{row} is closed").format(row=row.code))
         new = RoleGrant(
             person=person, node=row, role=role, valid_from=valid_from, valid_until=valid_until, granted_by=by
         )
@@ -49,7 +50,10 @@ def grant(
             with transaction.atomic():
                 new.save()
         except IntegrityError:
-            raise InputError("valid_from", f"is in a time when the person is {role} of {row.code} already") from None
+            raise InputError(
+                "valid_from",
+                gettext("is in a time when the person is {role} of {row} already").format(role=role, row=row.code),
+            ) from None
         _entry("role.granted", new, by, None, _plain(new), reason)
     authority.forget_roles(person)
     return new
@@ -70,9 +74,12 @@ def end(*, grant: RoleGrant, on: date, by: Person | None, reason: str = "") -> R
         row = RoleGrant.objects.select_for_update(no_key=True).get(pk=grant.pk)
         checks.allowed(by, "role.end", row)
         if by is not None and on < queries.today():
-            raise InputError("on", "can't be a day that is over")
+            raise InputError("on", gettext("can't be a day that is over"))
         if row.valid_until is not None and row.valid_until <= on:
-            raise InputError("on", f"must be before {row.valid_until}, when the role ends anyhow")
+            raise InputError(
+                "on",
+                gettext("must be before {valid_until}, when the role ends anyhow").format(valid_until=row.valid_until),
+            )
         if row.role == Role.MANAGER:
             _refuse_last(row, max(on, row.valid_from))
         before = _plain(row)
@@ -94,7 +101,9 @@ def _refuse_last(grant: RoleGrant, day: date) -> None:
     others = others.exclude(person=grant.person_id)
     if not grant.node.is_closed and not others.filter(queries.in_force(day)).exists():
         code = grant.node.code
-        raise InputError("on", f"{code} would have no manager on {day}; name a successor first")
+        raise InputError(
+            "on", gettext("{code} would have no manager on {day}; name a successor first").format(code=code, day=day)
+        )
 
 
 def _entry(

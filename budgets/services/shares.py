@@ -7,6 +7,7 @@ from datetime import date, timedelta
 
 from django.db import transaction
 from django.db.models import F
+from django.utils.translation import gettext
 
 from budgets import authority, queries
 from budgets.errors import InputError, NotAllowed
@@ -118,9 +119,9 @@ def end_shares(*, node: BudgetNode, by: Person | None, reason: str) -> None:
 
 def _check_dates(spell: Spell, by: Person | None) -> None:
     if spell.end is not None and spell.end <= spell.start:
-        raise InputError("valid_until", "must be later than the first day")
+        raise InputError("valid_until", gettext("must be later than the first day"))
     if by is not None and spell.start < queries.today():
-        raise InputError("valid_from", "can't be a day that is over")
+        raise InputError("valid_from", gettext("can't be a day that is over"))
 
 
 def _check_spells(
@@ -130,16 +131,23 @@ def _check_spells(
     by: Person | None,
 ) -> None:
     if not spells:
-        raise InputError("shares", "names no child")
+        raise InputError("shares", gettext("names no child"))
     for child, spell in ((child, spell) for child, laid in spells.items() for spell in laid):
         field = f"shares[{child.code}]"
         _check_dates(spell, by)
         if child.pk not in children:
-            raise InputError(field, f"{child.code} is no child of {parent.code}")
+            raise InputError(
+                field, gettext("{child} is no child of {parent}").format(child=child.code, parent=parent.code)
+            )
         if type(spell.basis_points) is not int or not 0 <= spell.basis_points <= WHOLE_BASIS_POINTS:
-            raise InputError(field, f"must be a whole number of basis points from 0 to {WHOLE_BASIS_POINTS:,}")
+            raise InputError(
+                field,
+                gettext("must be a whole number of basis points from 0 to {whole_basis_points:,}").format(
+                    whole_basis_points=WHOLE_BASIS_POINTS
+                ),
+            )
         if children[child.pk].is_closed and spell.basis_points:
-            raise InputError(field, f"{child.code} is closed")
+            raise InputError(field, gettext("{child} is closed").format(child=child.code))
 
 
 def _laid_over(spells: list[Spell], laid: Iterable[Spell]) -> list[Spell]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import hooks
 from budgets.errors import InputError
@@ -28,7 +29,7 @@ def create_root(
     """
     with transaction.atomic():
         if BudgetNode.objects.filter(parent=None).exists():
-            raise InputError("", "there is an organisation already")
+            raise InputError("", gettext("there is an organisation already"))
         node = BudgetNode(kind=BudgetNode.Kind.ORGANISATION, code=checks.code(code), name=checks.name(name))
         return _store(node, None, by=by, reason=reason, at=at)
 
@@ -55,10 +56,13 @@ def add_child(
     """
     if kind not in BudgetNode.Kind.values or kind == BudgetNode.Kind.ORGANISATION:
         raise InputError(
-            "kind", f"must be one of {', '.join(k for k in BudgetNode.Kind.values if k != 'organisation')}"
+            "kind",
+            gettext("must be one of {choices}").format(
+                choices=", ".join(k for k in BudgetNode.Kind.values if k != "organisation")
+            ),
         )
     if not 0 <= colour <= 8:
-        raise InputError("colour", "must be 0 to 8")
+        raise InputError("colour", gettext("must be 0 to 8"))
     with transaction.atomic():
         _lock_structure()
         above = checks.locked(parent)
@@ -106,14 +110,19 @@ def move(
         _lock_structure()
         row, target = checks.locked(node, version), checks.locked(parent)
         if row.parent_id is None:
-            raise InputError("node", "the organisation itself can't be moved")
+            raise InputError("node", gettext("the organisation itself can't be moved"))
         old = checks.locked(BudgetNode(pk=row.parent_id))
         for concerned in (old, target):
             checks.allowed(by, "node.add_child", concerned)
         _refuse_closed("node", row)
         _refuse_closed("parent", target)
         if row.pk in target.path:
-            raise InputError("parent", f"{target.code} is inside {row.code}: a node can't be moved under itself")
+            raise InputError(
+                "parent",
+                gettext("{target} is inside {row}: a node can't be moved under itself").format(
+                    target=target.code, row=row.code
+                ),
+            )
         if target.pk == old.pk:
             return row
         keep_past(target, by=by)
@@ -139,7 +148,7 @@ def close(
         _lock_structure()
         row = checks.locked(node, version)
         if row.parent_id is None:
-            raise InputError("node", "the organisation itself can't be closed")
+            raise InputError("node", gettext("the organisation itself can't be closed"))
         checks.allowed(by, "node.close", row)
         _refuse_closed("node", row)
         when = at or timezone.now()
@@ -185,7 +194,7 @@ def _lock_structure() -> None:
 
 def _refuse_closed(field: str, node: BudgetNode) -> None:
     if node.is_closed:
-        raise InputError(field, f"{node.code} is closed")
+        raise InputError(field, gettext("{node} is closed").format(node=node.code))
 
 
 def _store(
@@ -199,8 +208,8 @@ def _store(
             node.save()
     except IntegrityError as error:
         if "code" in str(error):
-            raise InputError("code", f"{node.code} is taken") from None
-        raise InputError("", "there is an organisation already") from None
+            raise InputError("code", gettext("{node} is taken").format(node=node.code)) from None
+        raise InputError("", gettext("there is an organisation already")) from None
     node.path = [*(parent.path if parent else []), node.pk]
     node.save(update_fields=["path"])
     after = {"parent": parent.pk if parent else None, "kind": node.kind, "code": node.code, "name": node.name}

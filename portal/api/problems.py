@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404
+from django.utils.translation import gettext, gettext_lazy
 from rest_framework import exceptions, serializers, status
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
@@ -13,15 +14,15 @@ from rest_framework.response import Response
 from budgets.errors import ConflictError, InputError, NotAllowed
 
 TITLES = {
-    400: "That can't be read",
-    401: "Sign in first",
-    403: "That is not yours to do",
-    404: "Not there",
-    405: "No such method here",
-    406: "Not to be had in that form",
-    409: "It was changed meanwhile",
-    415: "Not in that form",
-    429: "Too many requests",
+    400: gettext_lazy("That can't be read"),
+    401: gettext_lazy("Sign in first"),
+    403: gettext_lazy("That is not yours to do"),
+    404: gettext_lazy("Not there"),
+    405: gettext_lazy("No such method here"),
+    406: gettext_lazy("Not to be had in that form"),
+    409: gettext_lazy("It was changed meanwhile"),
+    415: gettext_lazy("Not in that form"),
+    429: gettext_lazy("Too many requests"),
 }
 
 
@@ -33,7 +34,7 @@ class Strict(serializers.Serializer):
         if isinstance(data, dict):
             unknown = sorted(set(map(str, data)) - set(self.fields))
             if unknown:
-                raise ValidationError({name: ["There is no such field."] for name in unknown})
+                raise ValidationError({name: [gettext("There is no such field.")] for name in unknown})
         return super().to_internal_value(data)
 
 
@@ -76,9 +77,11 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         field = str(error).partition(":")[0]
         return problem(400, str(error), [{"field": field, "message": str(error)}])
     if isinstance(error, Http404):
-        return problem(404, str(error.args[0]) if error.args else "There is no such thing, or you may not see it.")
+        return problem(
+            404, str(error.args[0]) if error.args else gettext("There is no such thing, or you may not see it.")
+        )
     if isinstance(error, PermissionDenied):
-        return problem(403, str(error) or "You may see this, but not do it.")
+        return problem(403, str(error) or gettext("You may see this, but not do it."))
     if isinstance(error, exceptions.APIException):
         response = problem(error.status_code, str(error.detail))
         if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django.http import Http404
+from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -78,14 +79,14 @@ class SimulationIn(Strict):
         """Exactly one kind of work, and one thing to do with it."""
         work = [name for name in SOURCES if name in said]
         if len(work) != 1:
-            raise ValidationError({"scenario": ["Say exactly one of scenario, history and what_if."]})
+            raise ValidationError({"scenario": [gettext("Say exactly one of scenario, history and what_if.")]})
         what = [name for name in ("variants", "sweep") if name in said]
         if work == ["what_if"]:
             for name in ("more", "variants", "sweep"):
                 if name in said:
-                    raise ValidationError({name: ["A what_if has none."]})
+                    raise ValidationError({name: [gettext("A what_if has none.")]})
         elif len(what) != 1:
-            raise ValidationError({"variants": ["Say either variants or a sweep."]})
+            raise ValidationError({"variants": [gettext("Say either variants or a sweep.")]})
         return said
 
 
@@ -142,7 +143,7 @@ class SimulationDetail(Api):
         """How far it is, and what came out."""
         row = asked.named(self.person(), number)
         if row is None:
-            raise Http404(f"There is no simulation {number}, or you may not see it.")
+            raise Http404(gettext("There is no simulation {number}, or you may not see it.").format(number=number))
         return Response(simulation(row, asked.parts_of(row)))
 
 
@@ -182,13 +183,13 @@ def _cluster(name: str, field: str) -> Cluster:
     for each in clusters():
         if each.name == name:
             return each
-    raise ValidationError({field: [f"There is no cluster {name!r}."]})
+    raise ValidationError({field: [gettext("There is no cluster {name!r}.").format(name=name)]})
 
 
 def _node(code: str) -> BudgetNode:
     row = BudgetNode.objects.filter(code=code).first()
     if row is None:
-        raise ValidationError({"what_if.node": [f"There is no node {code!r}."]})
+        raise ValidationError({"what_if.node": [gettext("There is no node {code!r}.").format(code=code)]})
     return row
 
 

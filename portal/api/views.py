@@ -13,6 +13,7 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 from django.http import Http404
 from django.urls import reverse
+from django.utils.translation import gettext
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.pagination import CursorPagination
@@ -62,7 +63,7 @@ class Api(APIView):
         super().initial(request, *args, **kwargs)
         unknown = sorted(set(request.query_params) - self.known)
         if unknown:
-            raise ValidationError({unknown[0]: ["There is no such parameter."]})
+            raise ValidationError({unknown[0]: [gettext("There is no such parameter.")]})
 
     def person(self) -> Person:
         """Who asks."""
@@ -121,12 +122,12 @@ class Shares(Api):
         """Set shares from a day on; others keep theirs. The version guards against a stale reading."""
         node, where = node_named(code), cluster_named(cluster, clusters())
         if not may(self.person(), "share.change", node):
-            raise PermissionDenied(f"The shares of {code} are for its managers to change.")
+            raise PermissionDenied(gettext("The shares of {code} are for its managers to change.").format(code=code))
         said = self.read(serializers.SetShares(data=request.data))
         children = {child.code: child for child in BudgetNode.objects.filter(parent=node)}
         unknown = sorted(set(said["shares"]) - set(children))
         if unknown:
-            raise ValidationError({f"shares.{unknown[0]}": [f"It is no child of {code}."]})
+            raise ValidationError({f"shares.{unknown[0]}": [gettext("It is no child of {code}.").format(code=code)]})
         reallocations.apply_directly(
             parent=node,
             cluster=where,
@@ -188,7 +189,9 @@ class Workloads(Api):
         leaf = BudgetNode.objects.filter(code=said["leaf"]).first()
         if cluster is None or leaf is None:
             field = "cluster" if cluster is None else "leaf"
-            raise ValidationError({field: [f"There is no {field} {said[field]!r}."]})
+            raise ValidationError(
+                {field: [gettext("There is no {field} {said!r}.").format(field=field, said=said[field])]}
+            )
         made = workloads.submit_array(**{**said, "cluster": cluster, "leaf": leaf, "owner": self.person()})
         body = [serializers.workload(each, self.person()) for each in made]
         return Response(body, status=201, headers={"Location": reverse("api-workload", args=[made[0].code])})
@@ -220,7 +223,7 @@ class Cancel(Api):
         """At once if it waits; by a stop signal and its grace if it runs. Again changes nothing."""
         workload = workload_named(code)
         if not may(self.person(), "workload.cancel", workload):
-            raise Http404(f"There is no workload {code!r} that is yours to cancel.")
+            raise Http404(gettext("There is no workload {code!r} that is yours to cancel.").format(code=code))
         said = self.read(serializers.CancelIn(data=request.data))
         workloads.cancel(workload=workload, by=self.person(), reason=said["reason"])
         return Response(serializers.workload(workload_named(code), self.person()))

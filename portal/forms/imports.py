@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from portal.forms.strict import StrictForm
 
@@ -11,8 +12,8 @@ class FileForm(StrictForm):
     """A file of shares."""
 
     file = forms.FileField(
-        label="File",
-        help_text="CSV as a spreadsheet saves it: UTF-8; commas, semicolons or tabs.",
+        label=gettext_lazy("File"),
+        help_text=gettext_lazy("CSV as a spreadsheet saves it: UTF-8; commas, semicolons or tabs."),
         allow_empty_file=True,
     )
 
@@ -22,6 +23,6 @@ class ApplyForm(StrictForm):
 
     seen = forms.RegexField(r"^[0-9a-f]{64}$", widget=forms.HiddenInput)
     reason = forms.CharField(
-        max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}), label="Reason, goes to the log",
-        help_text="Everybody in the tree can read it.",
+        max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}), label=gettext_lazy("Reason, goes to the log"),
+        help_text=gettext_lazy("Everybody in the tree can read it."),
     )  # fmt: skip

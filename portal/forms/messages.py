@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from budgets.models import ALWAYS_SENT, Kind, Message
 from portal.forms.strict import StrictForm
@@ -38,7 +39,7 @@ class WebhookForm(StrictForm):
 
     url = forms.CharField(
         max_length=300,
-        label="Address",
-        help_text="An https address of yours that takes a POST of JSON.",
+        label=gettext_lazy("Address"),
+        help_text=gettext_lazy("An https address of yours that takes a POST of JSON."),
         widget=forms.URLInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )

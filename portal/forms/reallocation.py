@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext, gettext_lazy, ngettext_lazy
 
 from budgets.models import BudgetNode, Person
 from portal.formats import share
@@ -39,23 +41,33 @@ class ReallocationForm(StrictForm):
     pins = forms.CharField(max_length=20_000, required=False, widget=forms.HiddenInput)
     simulation = forms.IntegerField(min_value=1, required=False, widget=forms.HiddenInput)
     weeks = forms.TypedChoiceField(
-        choices=[(weeks, f"{weeks} week{'s' if weeks > 1 else ''}") for weeks in WEEKS],
+        choices=[
+            (weeks, format_lazy(ngettext_lazy("{weeks} week", "{weeks} weeks", weeks), weeks=weeks)) for weeks in WEEKS
+        ],
         coerce=int,
         required=False,
         initial=4,
-        label="Replay the last",
+        label=gettext_lazy("Replay the last"),
     )
-    starts_on = DayField(label="From")
-    ends_on = DayField(label="Until", required=False, help_text="The first day without it; empty is for good.")
+    starts_on = DayField(label=gettext_lazy("From"))
+    ends_on = DayField(
+        label=gettext_lazy("Until"),
+        required=False,
+        help_text=gettext_lazy("The first day without it; empty is for good."),
+    )
     reason = forms.CharField(
         max_length=2_000,
         required=False,
         widget=forms.Textarea(attrs={"rows": 3}),
-        label="Reason, goes to the log",
-        help_text="Everybody in the tree can read it.",
+        label=gettext_lazy("Reason, goes to the log"),
+        help_text=gettext_lazy("Everybody in the tree can read it."),
     )
-    look_again_on = DayField(label="Look again on", required=False, help_text="It is asked then whether it worked.")
-    acting_for = forms.ChoiceField(label="You decide", required=False)
+    look_again_on = DayField(
+        label=gettext_lazy("Look again on"),
+        required=False,
+        help_text=gettext_lazy("It is asked then whether it worked."),
+    )
+    acting_for = forms.ChoiceField(label=gettext_lazy("You decide"), required=False)
 
     def __init__(
         self,
@@ -69,11 +81,15 @@ class ReallocationForm(StrictForm):
         super().__init__(*args, **kwargs)
         self.children = list(children)
         choices = [
-            ("" if way is None else str(way.pk), "in your own right" if way is None else f"for {way}") for way in ways
+            (
+                "" if way is None else str(way.pk),
+                gettext("in your own right") if way is None else gettext("for {way}").format(way=way),
+            )
+            for way in ways
         ]
         acting_for = self.fields["acting_for"]
         assert isinstance(acting_for, forms.ChoiceField)
-        acting_for.choices = choices or [("", "in your own right")]
+        acting_for.choices = choices or [("", gettext("in your own right"))]
         if len(choices) < 2 and (not choices or choices[0][0] == ""):
             acting_for.widget = forms.HiddenInput()
         for child in self.children:
@@ -89,14 +105,16 @@ class ReallocationForm(StrictForm):
                     "class": "cell",
                     "inputmode": "decimal",
                     "autocomplete": "off",
-                    "aria-label": f"Proposed share of {child.code}, %",
+                    "aria-label": gettext("Proposed share of {child}, %").format(child=child.code),
                 }
             ),
         )
         self.fields[f"base_{child.pk}"] = forms.IntegerField(
             min_value=0, max_value=10_000, initial=basis_points, required=False, widget=forms.HiddenInput
         )
-        self.fields[f"keep_{child.pk}"] = forms.BooleanField(required=False, label=f"Keep {child.code} as it is")
+        self.fields[f"keep_{child.pk}"] = forms.BooleanField(
+            required=False, label=gettext("Keep {child} as it is").format(child=child.code)
+        )
         self.error_fields = {**self.error_fields, f"shares[{child.code}]": cell(child)}
 
     def proposed(self) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from portal.forms.strict import StrictForm
 
@@ -13,7 +14,10 @@ class CancelForm(StrictForm):
     """Why a workload is cancelled; may stay empty."""
 
     reason = forms.CharField(
-        max_length=REASON_LENGTH, required=False, label="Reason", help_text="Goes to its log; may stay empty."
+        max_length=REASON_LENGTH,
+        required=False,
+        label=gettext_lazy("Reason"),
+        help_text=gettext_lazy("Goes to its log; may stay empty."),
     )
 
 
@@ -21,4 +25,4 @@ class OperateForm(StrictForm):
     """Why a node is drained or resumed; an operator says so."""
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
-    reason = forms.CharField(max_length=REASON_LENGTH, label="Reason")
+    reason = forms.CharField(max_length=REASON_LENGTH, label=gettext_lazy("Reason"))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.models import BudgetNode, Cluster, Comment, Person
 from portal.forms.reallocation import DayField
@@ -19,19 +20,29 @@ class RequestForm(StrictForm):
     error_fields = {"more_basis_points": "more"}
 
     version = forms.IntegerField(min_value=1, required=False, widget=forms.HiddenInput)
-    node = forms.ChoiceField(label="For")
-    cluster = forms.ChoiceField()
+    node = forms.ChoiceField(label=gettext_lazy("For"))
+    cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
     more = ShareField(
-        label="More, %", help_text="Of its parent, on top of what it has: 5.00 makes 15.00 % of it 20.00 %."
+        label=gettext_lazy("More, %"),
+        help_text=gettext_lazy("Of its parent, on top of what it has: 5.00 makes 15.00 % of it 20.00 %."),
     )
-    starts_on = DayField(label="From")
-    ends_on = DayField(label="Until", required=False, help_text="The first day without it; empty is for good.")
-    useless_on = DayField(label="Of no use from", required=False, help_text="When it would come too late.")
+    starts_on = DayField(label=gettext_lazy("From"))
+    ends_on = DayField(
+        label=gettext_lazy("Until"),
+        required=False,
+        help_text=gettext_lazy("The first day without it; empty is for good."),
+    )
+    useless_on = DayField(
+        label=gettext_lazy("Of no use from"), required=False, help_text=gettext_lazy("When it would come too late.")
+    )
     why = forms.CharField(
-        max_length=4_000, widget=forms.Textarea(attrs={"rows": 4}), label="Why", help_text="What would be done with it."
+        max_length=4_000,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        label=gettext_lazy("Why"),
+        help_text=gettext_lazy("What would be done with it."),
     )
     otherwise = forms.CharField(
-        max_length=4_000, widget=forms.Textarea(attrs={"rows": 2}), label="What happens otherwise"
+        max_length=4_000, widget=forms.Textarea(attrs={"rows": 2}), label=gettext_lazy("What happens otherwise")
     )
 
     def __init__(self, *args: Any, nodes: Sequence[BudgetNode], clusters: Sequence[Cluster], **kwargs: Any) -> None:
@@ -50,20 +61,23 @@ class AnswerForm(StrictForm):
 
     version = forms.IntegerField(min_value=1, widget=forms.HiddenInput)
     reason = forms.CharField(
-        max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}), label="Reason, goes to the log"
+        max_length=2_000, widget=forms.Textarea(attrs={"rows": 3}), label=gettext_lazy("Reason, goes to the log")
     )
-    acting_for = forms.ChoiceField(label="You decide", required=False)
+    acting_for = forms.ChoiceField(label=gettext_lazy("You decide"), required=False)
 
     def __init__(self, *args: Any, ways: Sequence[Person | None] = (), **kwargs: Any) -> None:
         """`ways`: for whom the person may decide; None is in their own right."""
         super().__init__(*args, **kwargs)
         self.ways = ways
         choices = [
-            ("", "in your own right") if way is None else (str(way.pk), f"for {way}, who is away") for way in ways
+            ("", gettext("in your own right"))
+            if way is None
+            else (str(way.pk), gettext("for {way}, who is away").format(way=way))
+            for way in ways
         ]
         acting_for = self.fields["acting_for"]
         assert isinstance(acting_for, forms.ChoiceField)
-        acting_for.choices = choices or [("", "in your own right")]
+        acting_for.choices = choices or [("", gettext("in your own right"))]
         if len(choices) < 2:
             acting_for.widget = forms.HiddenInput()
             acting_for.initial = acting_for.choices[0][0]
@@ -79,7 +93,7 @@ class PassUpForm(AnswerForm):
 
     error_fields = {"more_basis_points": "more"}
 
-    more = ShareField(label="Ask for, %")
+    more = ShareField(label=gettext_lazy("Ask for, %"))
 
 
 class WithdrawForm(StrictForm):
@@ -91,8 +105,12 @@ class WithdrawForm(StrictForm):
 class CommentForm(StrictForm):
     """What one says, and who may read it."""
 
-    text = forms.CharField(max_length=4_000, widget=forms.Textarea(attrs={"rows": 3}), label="Say something")
-    audience = forms.ChoiceField(choices=Comment.Audience.choices, label="For", initial=Comment.Audience.ALL)
+    text = forms.CharField(
+        max_length=4_000, widget=forms.Textarea(attrs={"rows": 3}), label=gettext_lazy("Say something")
+    )
+    audience = forms.ChoiceField(
+        choices=Comment.Audience.choices, label=gettext_lazy("For"), initial=Comment.Audience.ALL
+    )
 
     def __init__(self, *args: Any, may_whisper: bool = False, **kwargs: Any) -> None:
         """`may_whisper`: whether it may be for reviewers only."""
@@ -104,4 +122,6 @@ class CommentForm(StrictForm):
 class AttachForm(StrictForm):
     """A file."""
 
-    file = forms.FileField(label="Attach a file", help_text="PDF, PNG, JPEG, CSV or text, at most 5 MiB.")
+    file = forms.FileField(
+        label=gettext_lazy("Attach a file"), help_text=gettext_lazy("PDF, PNG, JPEG, CSV or text, at most 5 MiB.")
+    )

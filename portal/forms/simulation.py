@@ -9,6 +9,8 @@ from typing import Any
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 from django.utils import timezone
+from django.utils.text import format_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets import queries
 from budgets.models import Cluster
@@ -18,14 +20,14 @@ from scheduler.services.simulations import FILE_BYTES, File, History, Source, Va
 from scheduler.simulator.sweeps import KNOBS, MOST_PARTS
 
 SCHEDULERS = {
-    "contracts": "contracts, as here: shares, and contracts that hold",
-    "fifo": "first come, first served, strictly",
-    "fifo-skip": "first come, first served; who does not fit is passed",
-    "easy": "first come, with EASY backfill",
-    "priority": "priorities, with caps of protected GPUs for each team",
-    "partition": "each team owns its GPUs alone",
-    "sjf": "shortest first (it must know durations)",
-    "srtf": "shortest remaining time first (it must know durations, and preempts)",
+    "contracts": gettext_lazy("contracts, as here: shares, and contracts that hold"),
+    "fifo": gettext_lazy("first come, first served, strictly"),
+    "fifo-skip": gettext_lazy("first come, first served; who does not fit is passed"),
+    "easy": gettext_lazy("first come, with EASY backfill"),
+    "priority": gettext_lazy("priorities, with caps of protected GPUs for each team"),
+    "partition": gettext_lazy("each team owns its GPUs alone"),
+    "sjf": gettext_lazy("shortest first (it must know durations)"),
+    "srtf": gettext_lazy("shortest remaining time first (it must know durations, and preempts)"),
 }
 HISTORY, UPLOAD = "history", "file"
 USUAL_WEEKS = 1
@@ -38,52 +40,75 @@ class SimulationForm(StrictForm):
     error_fields = {"scenario": "file", "from": "first_day", "until": "last_day", "variants": "schedulers"}
 
     work = forms.ChoiceField(
-        choices=[(HISTORY, "A stretch of history"), (UPLOAD, "A scenario file")], widget=forms.RadioSelect, label="Work"
+        choices=[(HISTORY, gettext_lazy("A stretch of history")), (UPLOAD, gettext_lazy("A scenario file"))],
+        widget=forms.RadioSelect,
+        label=gettext_lazy("Work"),
     )
-    cluster = forms.ChoiceField(required=False)
+    cluster = forms.ChoiceField(required=False, label=gettext_lazy("Cluster"))
     first_day = forms.DateField(
-        required=False, label="First day", widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d")
+        required=False,
+        label=gettext_lazy("First day"),
+        widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
     )
     last_day = forms.DateField(
         required=False,
-        label="Last day",
+        label=gettext_lazy("Last day"),
         widget=forms.DateInput(attrs={"type": "date"}, format="%Y-%m-%d"),
-        help_text="All of it; today up to the last whole hour.",
+        help_text=gettext_lazy("All of it; today up to the last whole hour."),
     )
     file = forms.FileField(
-        required=False, label="Scenario file", help_text=f"JSON, at most {FILE_BYTES // 1024 // 1024} MB."
+        required=False,
+        label=gettext_lazy("Scenario file"),
+        help_text=format_lazy(gettext_lazy("JSON, at most {file_bytes} MB."), file_bytes=FILE_BYTES // 1024 // 1024),
     )
     more = forms.FileField(
         required=False,
-        label="Work laid over it",
-        help_text="JSON with “workloads” as in a scenario file: say, more debug runs.",
+        label=gettext_lazy("Work laid over it"),
+        help_text=gettext_lazy("JSON with “workloads” as in a scenario file: say, more debug runs."),
     )
     schedulers = forms.MultipleChoiceField(
         required=False,
         choices=list(SCHEDULERS.items()),
         widget=forms.CheckboxSelectMultiple,
-        label="Schedulers",
+        label=gettext_lazy("Schedulers"),
     )
-    lookback = DurationField(required=False, help_text="1 d to 28 d")
-    longest_contract = DurationField(required=False, label="Longest contract", help_text="1 h to 24 h")
-    reservations = forms.IntegerField(required=False, min_value=0, max_value=16, help_text="0 to 16")
+    lookback = DurationField(required=False, label=gettext_lazy("Lookback"), help_text=gettext_lazy("1 d to 28 d"))
+    longest_contract = DurationField(
+        required=False, label=gettext_lazy("Longest contract"), help_text=gettext_lazy("1 h to 24 h")
+    )
+    reservations = forms.IntegerField(
+        required=False, label=gettext_lazy("Reservations"), min_value=0, max_value=16, help_text=gettext_lazy("0 to 16")
+    )
     knob = forms.ChoiceField(
         required=False,
-        label="Knob",
-        choices=[("", "none: compare the schedulers above"), *((knob.name, knob.title) for knob in KNOBS.values())],
+        label=gettext_lazy("Knob"),
+        choices=[
+            ("", gettext_lazy("none: compare the schedulers above")),
+            *((knob.name, gettext_lazy(knob.title)) for knob in KNOBS.values()),
+        ],
     )
     values = forms.CharField(
-        required=False, max_length=300, help_text="With commas: 1 d, 7 d, 14 d, 28 d; or 0, 1, 4, 16 for reservations."
+        label=gettext_lazy("Values"),
+        required=False,
+        max_length=300,
+        help_text=gettext_lazy("With commas: 1 d, 7 d, 14 d, 28 d; or 0, 1, 4, 16 for reservations."),
     )
     seeds = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=20,
         initial=1,
-        label="Runs of each value",
-        help_text="With more than one, the work comes a little differently each time, so that luck shows.",
+        label=gettext_lazy("Runs of each value"),
+        help_text=gettext_lazy(
+            "With more than one, the work comes a little differently each time, so that luck shows."
+        ),
     )
-    title = forms.CharField(required=False, max_length=160, help_text="For people; may stay empty.")
+    title = forms.CharField(
+        required=False,
+        label=gettext_lazy("Title"),
+        max_length=160,
+        help_text=gettext_lazy("For people; may stay empty."),
+    )
 
     def __init__(self, *args: Any, clusters: Sequence[Cluster], **kwargs: Any) -> None:
         """Offer these clusters."""
@@ -99,17 +124,17 @@ class SimulationForm(StrictForm):
         """What belongs together is there together."""
         said = super().clean()
         if said.get("work") == UPLOAD and not said.get("file") and "file" not in self.errors:
-            self.add_error("file", "Choose a scenario file.")
+            self.add_error("file", gettext("Choose a scenario file."))
         if said.get("work") == HISTORY:
             for name in ("cluster", "first_day", "last_day"):
                 if not said.get(name) and name not in self.errors:
-                    self.add_error(name, "Say which one." if name == "cluster" else "Say which day.")
+                    self.add_error(name, gettext("Say which one.") if name == "cluster" else gettext("Say which day."))
         if said.get("knob") and not said.get("values"):
-            self.add_error("values", "Say at least one value.")
+            self.add_error("values", gettext("Say at least one value."))
         if said.get("values") and not said.get("knob"):
-            self.add_error("knob", "Say of which knob these are the values.")
+            self.add_error("knob", gettext("Say of which knob these are the values."))
         if not said.get("knob") and not said.get("schedulers") and not self.knobs(said):
-            self.add_error("schedulers", "Choose at least one, or a knob to sweep.")
+            self.add_error("schedulers", gettext("Choose at least one, or a knob to sweep."))
         return said
 
     @staticmethod
@@ -141,11 +166,19 @@ class SimulationForm(StrictForm):
         """
         upload: UploadedFile = self.cleaned_data[name]
         if (upload.size or 0) > FILE_BYTES:
-            raise forms.ValidationError({name: f"{upload.name} is larger than {FILE_BYTES // 1024 // 1024} MB."})
+            raise forms.ValidationError(
+                {
+                    name: gettext("{upload} is larger than {file_bytes} MB.").format(
+                        upload=upload.name, file_bytes=FILE_BYTES // 1024 // 1024
+                    )
+                }
+            )
         try:
             return File(upload.name or "scenario", upload.read().decode("utf-8-sig"))
         except UnicodeDecodeError:
-            raise forms.ValidationError({name: f"{upload.name} is not UTF-8 text."}) from None
+            raise forms.ValidationError(
+                {name: gettext("{upload} is not UTF-8 text.").format(upload=upload.name)}
+            ) from None
 
     def variants(self) -> list[Variant]:
         """Schedulers side by side; the usual knobs first, then contracts with the knobs that were typed."""

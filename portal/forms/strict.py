@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 
@@ -30,7 +31,9 @@ class StrictForm(forms.Form):
         cleaned = super().clean() or {}
         unknown = sorted(set(self.data) - {self.add_prefix(name) for name in self.fields} - OURS)
         if unknown:
-            raise forms.ValidationError(f"There is no field {unknown[0]!r} in this form.")
+            raise forms.ValidationError(
+                gettext("There is no field {unknown!r} in this form.").format(unknown=unknown[0])
+            )
         return cleaned
 
     def take(self, error: InputError) -> None:

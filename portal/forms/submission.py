@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from budgets.models import BudgetNode, Cluster
 from portal.forms.strict import StrictForm
@@ -23,38 +24,60 @@ class SubmissionForm(StrictForm):
         "count": "tasks",
     }
 
-    cluster = forms.ChoiceField()
-    project = forms.ChoiceField(help_text="Its share is charged, and orders the queue.")
-    name = forms.CharField(max_length=120, required=False, help_text="For people; may stay empty.")
+    cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
+    project = forms.ChoiceField(
+        label=gettext_lazy("Project"), help_text=gettext_lazy("Its share is charged, and orders the queue.")
+    )
+    name = forms.CharField(
+        label=gettext_lazy("Name"),
+        max_length=120,
+        required=False,
+        help_text=gettext_lazy("For people; may stay empty."),
+    )
     size = UnitsField(
-        label="GPUs", initial="1", help_text="All at once or none. More than one node's worth takes whole nodes."
+        label=gettext_lazy("GPUs"),
+        initial="1",
+        help_text=gettext_lazy("All at once or none. More than one node's worth takes whole nodes."),
     )
     contract = DurationField(
+        label=gettext_lazy("Contract"),
         initial="1 h",
-        help_text=(
+        help_text=gettext_lazy(
             "Once it runs, nobody can take its GPUs for this long: say 2 h, or 45 min. A short contract starts sooner. "
             "0 is unallocated: free of charge, and interrupted when anybody funded needs them."
         ),
     )
     priority = forms.IntegerField(
-        min_value=-1_000, max_value=1_000, initial=0, help_text="Higher first, inside the project only."
+        label=gettext_lazy("Priority"),
+        min_value=-1_000,
+        max_value=1_000,
+        initial=0,
+        help_text=gettext_lazy("Higher first, inside the project only."),
     )
     resumable = forms.BooleanField(
+        label=gettext_lazy("Resumable"),
         required=False,
-        help_text="When it is preempted it saves, returns to the queue in its old place, and goes on where it was.",
+        help_text=gettext_lazy(
+            "When it is preempted it saves, returns to the queue in its old place, and goes on where it was."
+        ),
     )
     command = CommandField(
-        help_text="A program and its arguments, quoted as for a shell. No shell reads it; for one, write sh -c '…'."
+        label=gettext_lazy("Command"),
+        help_text=gettext_lazy(
+            "A program and its arguments, quoted as for a shell. No shell reads it; for one, write sh -c '…'."
+        ),
     )
     time_limit = DurationField(
-        required=False, label="Time limit", help_text="It is stopped after running this long; empty is no limit."
+        required=False,
+        label=gettext_lazy("Time limit"),
+        help_text=gettext_lazy("It is stopped after running this long; empty is no limit."),
     )
     tasks = forms.IntegerField(
         min_value=1,
         max_value=1_000,
         initial=1,
-        label="Tasks",
-        help_text="More than 1 makes an array: each task has its number in ALLOTMENT_ARRAY_INDEX.",
+        label=gettext_lazy("Tasks"),
+        help_text=gettext_lazy("More than 1 makes an array: each task has its number in ALLOTMENT_ARRAY_INDEX."),
     )
 
     def __init__(self, *args: Any, clusters: Sequence[Cluster], leaves: Sequence[BudgetNode], **kwargs: Any) -> None:

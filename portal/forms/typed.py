@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext
 
 SECONDS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
 WORDS = {
@@ -69,9 +70,11 @@ class ShareField(forms.CharField):
         try:
             points = Decimal(text.replace(",", ".").replace("%", "").strip()) * 100
         except InvalidOperation:
-            raise forms.ValidationError(f"{text!r} is not a share such as 35.00") from None
+            raise forms.ValidationError(gettext("{text!r} is not a share such as 35.00").format(text=text)) from None
         if not points.is_finite() or points != points.to_integral_value() or not 0 <= points <= 10_000:
-            raise forms.ValidationError(f"{text!r} is not a share from 0.00 to 100.00 with at most two decimals")
+            raise forms.ValidationError(
+                gettext("{text!r} is not a share from 0.00 to 100.00 with at most two decimals").format(text=text)
+            )
         return int(points)
 
 
@@ -84,7 +87,7 @@ class UnitsField(forms.CharField):
         if not text:
             return None
         if not re.fullmatch(r"\d{1,6}(?:[.,]\d{1,3})?", text):
-            raise forms.ValidationError(f"{text!r} is not a number such as 8")
+            raise forms.ValidationError(gettext("{text!r} is not a number such as 8").format(text=text))
         return int(Decimal(text.replace(",", ".")) * 1_000)
 
 
@@ -108,4 +111,6 @@ def arguments(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise forms.ValidationError(f"it can't be split into arguments: {str(error).lower()}") from None
+        raise forms.ValidationError(
+            gettext("it can't be split into arguments: {lower}").format(lower=str(error).lower())
+        ) from None

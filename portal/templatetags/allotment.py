@@ -10,6 +10,7 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy
 
 from budgets import authority, queries
 from budgets.models import BudgetNode, Cluster, Message, Person, Role, RoleGrant
@@ -245,18 +246,18 @@ def spark(ratios: Sequence[Fraction | None], words: str) -> SafeString:
 
 
 STATE_TAGS = {
-    "queued": ("wait", "Waiting"),
-    "held": ("wait", "Held"),
-    "starting": ("run", "Starting"),
-    "running": ("run", "Running"),
-    "leaving": ("stop", "Leaving"),
-    "unreachable": ("wait", "Unreachable"),
-    "finished": ("", "Finished"),
-    "failed": ("stop", "Failed"),
-    "preempted": ("stop", "Preempted"),
-    "lost": ("stop", "Lost"),
-    "cancelled": ("", "Cancelled"),
-    "refused": ("stop", "Refused"),
+    "queued": ("wait", gettext_lazy("Waiting")),
+    "held": ("wait", gettext_lazy("Held")),
+    "starting": ("run", gettext_lazy("Starting")),
+    "running": ("run", gettext_lazy("Running")),
+    "leaving": ("stop", gettext_lazy("Leaving")),
+    "unreachable": ("wait", gettext_lazy("Unreachable")),
+    "finished": ("", gettext_lazy("Finished")),
+    "failed": ("stop", gettext_lazy("Failed")),
+    "preempted": ("stop", gettext_lazy("Preempted")),
+    "lost": ("stop", gettext_lazy("Lost")),
+    "cancelled": ("", gettext_lazy("Cancelled")),
+    "refused": ("stop", gettext_lazy("Refused")),
 }
 """Class and word of a workload's state."""
 
@@ -269,11 +270,11 @@ def state_tag(state: str, extra: str = "") -> SafeString:
 
 
 SIMULATION_TAGS = {
-    "waiting": ("wait", "Waiting"),
-    "running": ("run", "Running"),
-    "finished": ("plain", "Finished"),
-    "failed": ("stop", "Failed"),
-    "cancelled": ("plain", "Cancelled"),
+    "waiting": ("wait", gettext_lazy("Waiting")),
+    "running": ("run", gettext_lazy("Running")),
+    "finished": ("plain", gettext_lazy("Finished")),
+    "failed": ("stop", gettext_lazy("Failed")),
+    "cancelled": ("plain", gettext_lazy("Cancelled")),
 }
 """Class and word of the state of a simulation or of one of its variants."""
 
@@ -286,13 +287,13 @@ def simulation_tag(state: str) -> SafeString:
 
 
 REQUEST_TAGS = {
-    "draft": ("plain", "Draft"),
-    "submitted": ("wait", "Waits for an answer"),
-    "returned": ("wait", "Returned to its author"),
-    "approved": ("info", "Approved"),
-    "applied": ("run", "In force"),
-    "denied": ("stop", "Denied"),
-    "withdrawn": ("plain", "Withdrawn"),
+    "draft": ("plain", gettext_lazy("Draft")),
+    "submitted": ("wait", gettext_lazy("Waits for an answer")),
+    "returned": ("wait", gettext_lazy("Returned to its author")),
+    "approved": ("info", gettext_lazy("Approved")),
+    "applied": ("run", gettext_lazy("In force")),
+    "denied": ("stop", gettext_lazy("Denied")),
+    "withdrawn": ("plain", gettext_lazy("Withdrawn")),
 }
 """Class and word of the state of a request or a reallocation."""
 
@@ -341,11 +342,11 @@ def query(context: dict[str, Any], **changed: Any) -> str:
 
 
 ROLE_WORDS = {
-    Role.MANAGER: "Manager of",
-    Role.MEMBER: "Member of",
-    Role.REVIEWER: "Reviewer of",
-    Role.OPERATOR: "Operator at",
-    Role.ADMINISTRATOR: "Administrator at",
+    Role.MANAGER: gettext_lazy("Manager of"),
+    Role.MEMBER: gettext_lazy("Member of"),
+    Role.REVIEWER: gettext_lazy("Reviewer of"),
+    Role.OPERATOR: gettext_lazy("Operator at"),
+    Role.ADMINISTRATOR: gettext_lazy("Administrator at"),
 }
 SHOWN_ROLES = 3
 

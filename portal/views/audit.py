@@ -14,6 +14,7 @@ from datetime import timedelta
 from django.core.exceptions import BadRequest
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.translation import gettext
 
 from budgets.authority import INSIDE_ROLES, may, nodes_with
 from budgets.models import BooksCheck, BudgetNode, LedgerEntry, Person, Role
@@ -114,12 +115,12 @@ def entries_asked_for(request: HttpRequest) -> Asked:
     if code := request.GET.get("node", ""):
         node = node_named(code)
         if not may(person, "node.see_ledger", node):
-            raise Http404(f"The ledger of {code} is not yours to see.")
+            raise Http404(gettext("The ledger of {code} is not yours to see.").format(code=code))
         rows = rows.filter(node_id__in=BudgetNode.objects.filter(path__contains=[node.pk]).values("pk"))
     if number := whole_number(request, "request", 0, at_most=10**9 - 1):
         rows = rows.filter(request_id=number)
         if not rows.exists():
-            raise Http404(f"There is no ledger of a request R{number} that you may see.")
+            raise Http404(gettext("There is no ledger of a request R{number} that you may see.").format(number=number))
     if who := request.GET.get("who", "").strip():
         rows = rows.filter(_about_people(who))
     if what := choice(request, "what", {"": "", **VERBS}, ""):
@@ -135,7 +136,7 @@ def entries_asked_for(request: HttpRequest) -> Asked:
 def _about_people(who: str) -> Q:
     """Entries by, or for, whoever is called so."""
     if len(who) > WHO_LENGTH or "\0" in who:
-        raise BadRequest(f"who: at most {WHO_LENGTH} plain characters")
+        raise BadRequest(gettext("who: at most {who_length} plain characters").format(who_length=WHO_LENGTH))
     people = Person.objects.filter(Q(display_name__icontains=who) | Q(username=who)).values("pk")
     return Q(person_id__in=people) | Q(on_behalf_of_id__in=people)
 
@@ -146,7 +147,9 @@ def lines_of(entries: Sequence[LedgerEntry]) -> list[Line]:
     return [
         Line(
             entry=entry,
-            person=people.get(entry.person_id, f"person {entry.person_id}") if entry.person_id else "the system",
+            person=people.get(entry.person_id, f"person {entry.person_id}")
+            if entry.person_id
+            else gettext("the system"),
             behalf=people.get(entry.on_behalf_of_id or 0, ""),
             verb=called(entry.verb),
             diffs=diffs_of(entry, nodes, people),

@@ -12,6 +12,7 @@ from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import InputError
@@ -51,7 +52,7 @@ class Decisions(Page):
         pages = Paginator(rows, PER_PAGE)
         number = whole_number(request, "page", 1)
         if number > max(1, pages.num_pages):
-            raise Http404("There is no such page of decisions.")
+            raise Http404(gettext("There is no such page of decisions."))
         context = {
             "here": "decisions",
             "rows": decisions(person, list(pages.page(number).object_list)),
@@ -82,7 +83,7 @@ class DecisionPage(Page):
         row = decision_numbered(person, number)
         asked = FollowUp.objects.filter(reallocation=row).first()
         if asked is None:
-            raise Http404(f"Nobody asks whether {row} worked: it isn't in force.")
+            raise Http404(gettext("Nobody asks whether {row} worked: it isn't in force.").format(row=row))
         address = reverse("decision", args=[row.pk])
         if spent_on(request, request.POST.get("action", "")) is not None:
             messages.info(request, DONE_ALREADY)
@@ -100,7 +101,7 @@ class DecisionPage(Page):
                 status = status_of(error)
             else:
                 spend(request, said["action"], address)
-                messages.info(request, "Your answer stands with the decision.")
+                messages.info(request, gettext("Your answer stands with the decision."))
                 return HttpResponseRedirect(address)
         return self.show(request, row, form, status)
 
@@ -140,7 +141,7 @@ def decision_numbered(person: Person, number: int) -> Reallocation:
     """
     row = Reallocation.objects.select_related("parent", "cluster").filter(pk=number).first()
     if row is None or row.state not in (*DECIDED, State.DENIED) or not may(person, "reallocation.see", row):
-        raise Http404(f"There is no decision D{number}.")
+        raise Http404(gettext("There is no decision D{number}.").format(number=number))
     return row
 
 
@@ -154,7 +155,7 @@ def decider_named(text: str) -> Person:
         Person.objects.filter(pk=int(text)).first() if text.isascii() and text.isdigit() and len(text) < 10 else None
     )
     if found is None:
-        raise BadRequest(f"by: {text!r} is nobody's id")
+        raise BadRequest(gettext("by: {text!r} is nobody's id").format(text=text))
     return found
 
 

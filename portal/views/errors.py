@@ -5,9 +5,15 @@ from __future__ import annotations
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
+from django.utils.translation import gettext, gettext_lazy
 
-NOT_THERE = "There is no such page, or you may not see it."
-TITLES = {400: "That can't be read", 403: "That is not yours to do", 404: "Not there", 500: "Something broke here"}
+NOT_THERE = gettext_lazy("There is no such page, or you may not see it.")
+TITLES = {
+    400: gettext_lazy("That can't be read"),
+    403: gettext_lazy("That is not yours to do"),
+    404: gettext_lazy("Not there"),
+    500: gettext_lazy("Something broke here"),
+}
 
 
 def answer(request: HttpRequest, status: int, message: str, detail: str = "") -> HttpResponse:
@@ -27,28 +33,40 @@ def answer(request: HttpRequest, status: int, message: str, detail: str = "") ->
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400, with the field that could not be read where we said so ourselves."""
-    said = str(exception) if isinstance(exception, BadRequest) else "The browser sent something that can't be read."
-    return answer(request, 400, said, "Nothing was changed.")
+    said = (
+        str(exception)
+        if isinstance(exception, BadRequest)
+        else gettext("The browser sent something that can't be read.")
+    )
+    return answer(request, 400, said, gettext("Nothing was changed."))
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """403."""
-    return answer(request, 403, str(exception or "") or "You may see this, but not do it.", "Nothing was changed.")
+    return answer(
+        request,
+        403,
+        str(exception or "") or gettext("You may see this, but not do it."),
+        gettext("Nothing was changed."),
+    )
 
 
 def expired_form(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403 for a form without our token: an old tab, or another site's doing."""
     return answer(
-        request, 403, "This form is too old. Open the page again and send it once more.", "Nothing was changed."
+        request,
+        403,
+        gettext("This form is too old. Open the page again and send it once more."),
+        gettext("Nothing was changed."),
     )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     """404, in our own words where a view gave some."""
     said = exception.args[0] if isinstance(exception, Http404) and exception.args else NOT_THERE
-    return answer(request, 404, said if isinstance(said, str) else NOT_THERE)
+    return answer(request, 404, said if isinstance(said, str) else str(NOT_THERE))
 
 
 def broken(request: HttpRequest) -> HttpResponse:
     """500: the fault is in the log."""
-    return answer(request, 500, "The portal made a mistake. It has been logged; please try again.")
+    return answer(request, 500, gettext("The portal made a mistake. It has been logged; please try again."))

@@ -6,13 +6,14 @@ from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext, ngettext
 
 from budgets.authority import nodes_with
 from budgets.errors import InputError
 from budgets.models import Person, Role, ShareImport
 from budgets.services import imports
 from budgets.services.imports import Plan
-from portal.formats import counted
+from portal import formats
 from portal.forms.imports import ApplyForm, FileForm
 from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
 from portal.shares_csv import HEADER, MAX_BYTES, NEEDED, read
@@ -36,7 +37,7 @@ class Imports(Page):
         upload = form.cleaned_data["file"]
         try:
             if upload.size > MAX_BYTES:
-                raise InputError("file", f"is larger than {MAX_BYTES // 2**20} MiB")
+                raise InputError("file", gettext("is larger than {max_bytes} MiB").format(max_bytes=MAX_BYTES // 2**20))
             rows, unread = read(upload.read())
         except InputError as error:
             form.take(error)
@@ -81,7 +82,7 @@ class Import(Page):
         stored = self.stored(request, number)
         here = reverse("import", args=[stored.pk])
         if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, "This file had been applied already; nothing was changed again.")
+            messages.info(request, gettext("This file had been applied already; nothing was changed again."))
             return HttpResponseRedirect(here)
         form = ApplyForm(request.POST)
         if not form.is_valid():
@@ -95,7 +96,12 @@ class Import(Page):
             return self.show(request, stored, form, status)
         spend(request, said["action"], here)
         messages.info(
-            request, f"{counted(count, 'row')} of {stored.name} applied; the ledger has an entry for each child."
+            request,
+            ngettext(
+                "{count} row of {file} applied; the ledger has an entry for each child.",
+                "{count} rows of {file} applied; the ledger has an entry for each child.",
+                count,
+            ).format(count=formats.count(count), file=stored.name),
         )
         return HttpResponseRedirect(here)
 
@@ -107,7 +113,7 @@ class Import(Page):
         """
         stored = ShareImport.objects.filter(pk=number, author=request.user.pk).first()
         if stored is None:
-            raise Http404(f"There is no import {number} of yours.")
+            raise Http404(gettext("There is no import {number} of yours.").format(number=number))
         return stored
 
     def show(

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
@@ -23,7 +24,7 @@ class MarkForm(StrictForm):
         min_value=1,
         max_value=thresholds.PERCENT_MAX,
         initial=80,
-        label="Mark, % of the quarter",
+        label=gettext_lazy("Mark, % of the quarter"),
         widget=forms.TextInput(attrs={"inputmode": "numeric", "autocomplete": "off"}),
     )
 
@@ -47,7 +48,12 @@ class Marks(Page):
                 form.take(error)
                 status = 403 if isinstance(error, NotAllowed) else 400
             else:
-                messages.info(request, f"The managers of {node.code} are told when {percent} % of a quarter are used.")
+                messages.info(
+                    request,
+                    gettext("The managers of {node} are told when {percent} % of a quarter are used.").format(
+                        node=node.code, percent=percent
+                    ),
+                )
                 return HttpResponseRedirect(f"{reverse('marks', args=[node.code])}?cluster={cluster.name}")
         return self.show(request, node, cluster, form, status)
 
@@ -83,7 +89,7 @@ class RemoveMark(Page):
         self.allow("share.change", node)
         mark = Threshold.objects.filter(pk=number, node=node).select_related("cluster").first()
         if mark is None:
-            raise Http404(f"There is no such mark on the budget of {code}.")
+            raise Http404(gettext("There is no such mark on the budget of {code}.").format(code=code))
         thresholds.remove(threshold=mark, by=request.user)  # type: ignore[arg-type]
-        messages.info(request, f"The mark at {mark.percent} % is gone.")
+        messages.info(request, gettext("The mark at {percent} % is gone.").format(percent=mark.percent))
         return HttpResponseRedirect(f"{reverse('marks', args=[node.code])}?cluster={mark.cluster.name}")

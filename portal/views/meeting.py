@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 
 from budgets.authority import has_part_in, may
@@ -62,7 +63,7 @@ class Item(Page):
             return HttpResponseRedirect(led_to)
         forms = forms_of(item, person, request)
         if verb not in forms:
-            raise Http404(f"An item can't be told to {verb!r}.")
+            raise Http404(gettext("An item can't be told to {verb!r}.").format(verb=verb))
         form = forms[verb]
         status = 400
         if form.is_valid():
@@ -90,7 +91,7 @@ def item_at(row: Review, position: int) -> ReviewItem:
     """
     item = row.items.select_related("node", "cluster", "request").filter(position=position).first()
     if item is None:
-        raise Http404(f"{row.title} has no item {position}.")
+        raise Http404(gettext("{title} has no item {position}.").format(title=row.title, position=position))
     item.review = row
     return item
 

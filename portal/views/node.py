@@ -10,6 +10,7 @@ from fractions import Fraction
 from django.core.exceptions import BadRequest
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.authority import in_force, may
 from budgets.models import (
@@ -32,7 +33,11 @@ from portal.views.tree import HOURS_A_WEEK, daily_ratios
 from scheduler.queries import usage
 from scheduler.queries.usage import Books, Series, Step
 
-WINDOWS = {"1d": (1, Step.HOUR, "24 hours"), "7d": (7, Step.HOUR, "7 days"), "28d": (28, Step.DAY, "28 days")}
+WINDOWS = {
+    "1d": (1, Step.HOUR, gettext_lazy("24 hours")),
+    "7d": (7, Step.HOUR, gettext_lazy("7 days")),
+    "28d": (28, Step.DAY, gettext_lazy("28 days")),
+}
 """Days, step and words of each window."""
 CHANGES_SHOWN = 8
 
@@ -89,19 +94,27 @@ class NodeBudget(Page):
         among = clusters()
         cluster = cluster_named(request.GET.get("cluster"), among)
         window = choice(request, "window", WINDOWS, "7d")
-        days, step, window_words = WINDOWS[window]
+        days, step, window_words = WINDOWS[window][0], WINDOWS[window][1], str(WINDOWS[window][2])
         on = day_named(request, "as_of", today())
         if on > today():
-            raise BadRequest(f"as_of: {on} is not over yet; the tree shows the shares of days to come")
+            raise BadRequest(
+                gettext("as_of: {on} is not over yet; the tree shows the shares of days to come").format(on=on)
+            )
         is_past = on < today()
         if is_past:
-            window_words = f"{window_words} up to {formats.day(on)}"
+            window_words = gettext("{window_words} up to {on}").format(window_words=window_words, on=formats.day(on))
         end = min(midnight(on + timedelta(days=1)), datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
         start = end - timedelta(days=days)
         rows = tree_on(cluster, on, also=[] if is_past else [node.pk])
         own = next((row for row in rows if row.node.pk == node.pk), None)
         if own is None:
-            raise Http404(f"{code} is not in the tree of {cluster.name}{f' on {on}' if is_past else ''}.")
+            raise Http404(
+                gettext("{code} was not in the tree of {cluster} on {on}.").format(
+                    code=code, cluster=cluster.name, on=on
+                )
+                if is_past
+                else gettext("{code} is not in the tree of {cluster}.").format(code=code, cluster=cluster.name)
+            )
         node = own.node
         size_milli = sizes_milli().get(cluster.pk, 0)
         series = usage.series(node, cluster, start, end, step)
@@ -154,7 +167,7 @@ def node_named(code: str) -> BudgetNode:
     """
     node = BudgetNode.objects.filter(code=code).first()
     if node is None:
-        raise Http404(f"There is no budget node {code!r}.")
+        raise Http404(gettext("There is no budget node {code!r}.").format(code=code))
     return node
 
 
@@ -162,7 +175,7 @@ def sentence(series: Series) -> str:
     """What the chart shows, as one would say it."""
     books = series.total
     if not books.entitled_milli_s:
-        return "It was entitled to nothing in this time."
+        return gettext("It was entitled to nothing in this time.")
     parts = {
         "borrowed": books.borrowed_milli_s,
         "short": books.not_delivered_milli_s,
@@ -171,14 +184,14 @@ def sentence(series: Series) -> str:
     largest = max(parts, key=lambda key: parts[key])
     tenth = books.entitled_milli_s // 50
     if parts[largest] <= tenth:
-        return "It got about what it was entitled to."
+        return gettext("It got about what it was entitled to.")
     if largest == "borrowed":
-        return "It borrowed above its entitlement, from what others did not need."
+        return gettext("It borrowed above its entitlement, from what others did not need.")
     if largest == "short":
-        return "It was given less than it asked for and was owed."
+        return gettext("It was given less than it asked for and was owed.")
     if parts["short"] > tenth:
-        return "Part of the time nobody asked; at other times it was given less than it was owed."
-    return "Much of its entitlement was not asked for."
+        return gettext("Part of the time nobody asked; at other times it was given less than it was owed.")
+    return gettext("Much of its entitlement was not asked for.")
 
 
 def children_of(

@@ -12,6 +12,7 @@ from django.core.paginator import Paginator
 from django.db.models import Count, Sum
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import InputError
@@ -123,13 +124,16 @@ class OperateNode(Page):
         node = self.node(cluster, name)
         led_to = reverse("nodes", args=[node.cluster.name])
         if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, "That had been done already; nothing was changed again.")
+            messages.info(request, gettext("That had been done already; nothing was changed again."))
             return HttpResponseRedirect(led_to)
         form = OperateForm(request.POST)
         if not form.is_valid():
             return self.ask(request, node, form, 400)
         if form.cleaned_data["version"] != node.version:
-            form.add_error(None, f"{name} was changed since you opened this page. Read it again, then decide.")
+            form.add_error(
+                None,
+                gettext("{name} was changed since you opened this page. Read it again, then decide.").format(name=name),
+            )
             return self.ask(request, node, form, 409)
         person: Person = request.user  # type: ignore[assignment]
         act = nodes.ask_drain if self.verb == "drain" else nodes.resume
@@ -139,8 +143,13 @@ class OperateNode(Page):
             form.take(error)
             return self.ask(request, node, form, 400)
         spend(request, form.cleaned_data["action"], led_to)
-        done = "drains now" if self.verb == "drain" else "takes work again"
-        messages.info(request, f"{name} {done}." if did else f"{name} had been asked that before; nothing was changed.")
+        done = gettext("drains now") if self.verb == "drain" else gettext("takes work again")
+        messages.info(
+            request,
+            f"{name} {done}."
+            if did
+            else gettext("{name} had been asked that before; nothing was changed.").format(name=name),
+        )
         return HttpResponseRedirect(led_to)
 
     def node(self, cluster: str, name: str) -> Node:
@@ -152,9 +161,9 @@ class OperateNode(Page):
         where: Cluster = cluster_named(cluster, clusters())
         node = Node.objects.filter(cluster=where, name=name, retired_at=None).select_related("cluster").first()
         if node is None:
-            raise Http404(f"There is no node {name!r} on {cluster}.")
+            raise Http404(gettext("There is no node {name!r} on {cluster}.").format(name=name, cluster=cluster))
         if not may(self.request.user, "node.operate", node):
-            raise PermissionDenied("Draining and resuming nodes is for operators.")
+            raise PermissionDenied(gettext("Draining and resuming nodes is for operators."))
         return node
 
     def ask(self, request: HttpRequest, node: Node, form: OperateForm, status: int) -> HttpResponse:

@@ -10,6 +10,7 @@ from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.authority import may, nodes_with
 from budgets.errors import InputError
@@ -29,7 +30,7 @@ class Once(Page):
     def once(self, request: HttpRequest, form: Any, led_to: str, done: str, service: Any) -> tuple[Any, int]:
         """(a redirect, 302) when it was done, now or before; else (None, status) with the form's errors filled in."""
         if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, "This had been sent already; nothing was changed again.")
+            messages.info(request, gettext("This had been sent already; nothing was changed again."))
             return HttpResponseRedirect(led_to), 302
         if not form.is_valid():
             return None, 400
@@ -56,7 +57,7 @@ class People(Page):
         pages = Paginator(rows.order_by("display_name", "username"), PER_PAGE)
         number = whole_number(request, "page", 1)
         if number > max(1, pages.num_pages):
-            raise Http404("There is no such page of people.")
+            raise Http404(gettext("There is no such page of people."))
         found = list(pages.page(number).object_list)
         grants: dict[int, list[RoleGrant]] = {person.pk: [] for person in found}
         held = RoleGrant.objects.filter(in_force(today()), person__in=found).select_related("node")
@@ -85,16 +86,16 @@ class PersonPage(Once):
         person = self.person(number)
         by: Person = request.user  # type: ignore[assignment]
         if not may(request.user, "person.change", person):
-            raise PermissionDenied("People are for administrators to change.")
+            raise PermissionDenied(gettext("People are for administrators to change."))
         verbs = {"disable": people.disable, "enable": people.enable, "erase": people.erase_name}
         if verb not in verbs:
-            raise Http404(f"A person can't be told to {verb!r}.")
+            raise Http404(gettext("A person can't be told to {verb!r}.").format(verb=verb))
         form = ReasonForm(request.POST)
         answer, status = self.once(
             request,
             form,
             reverse("person", args=[person.pk]),
-            "It is done, and on the record.",
+            gettext("It is done, and on the record."),
             lambda said: verbs[verb](person=person, by=by, reason=said["reason"]),
         )
         return answer or self.show(request, person, form, status)
@@ -107,7 +108,7 @@ class PersonPage(Once):
         """
         person = Person.objects.filter(pk=number).first()
         if person is None:
-            raise Http404(f"There is no person {number}.")
+            raise Http404(gettext("There is no person {number}.").format(number=number))
         return person
 
     def show(self, request: HttpRequest, person: Person, form: ReasonForm, status: int = 200) -> HttpResponse:
@@ -141,15 +142,15 @@ class NodePeople(Once):
             ending = EndForm(request.POST, auto_id=False)
             found = RoleGrant.objects.filter(node=node, pk=_number(request.POST.get("grant", ""))).first()
             if found is None:
-                raise Http404(f"{code} has no such role.")
+                raise Http404(gettext("{code} has no such role.").format(code=code))
             answer, status = self.once(
-                request, ending, address, "The role ends.",
+                request, ending, address, gettext("The role ends."),
                 lambda said: roles.end(grant=found, on=said["on"], by=by, reason=said["reason"]),
             )  # fmt: skip
             return answer or self.show(request, node, ending=ending, status=status)
         granting = GrantForm(request.POST)
         answer, status = self.once(
-            request, granting, address, "The role is given.",
+            request, granting, address, gettext("The role is given."),
             lambda said: roles.grant(
                 person=said["person"], node=node, role=said["role"], valid_from=said["valid_from"],
                 valid_until=said["valid_until"], by=by, reason=said["reason"],
@@ -198,16 +199,16 @@ class Delegations(Once):
             mine = Q(giver=by) | Q(delegate=by)
             found = Delegation.objects.filter(mine, pk=number).first()
             if found is None:
-                raise Http404(f"There is no delegation {number} of yours.")
+                raise Http404(gettext("There is no delegation {number} of yours.").format(number=number))
             ending = ReasonForm(request.POST, auto_id=False)
             answer, status = self.once(
-                request, ending, address, "It is taken back.",
+                request, ending, address, gettext("It is taken back."),
                 lambda said: delegations.end(delegation=found, by=by, reason=said["reason"]),
             )  # fmt: skip
             return answer or self.show(request, status=status, ending=ending)
         form = DelegationForm(request.POST, nodes=self.nodes(by))
         answer, status = self.once(
-            request, form, address, "They decide for you in that time.",
+            request, form, address, gettext("They decide for you in that time."),
             lambda said: delegations.give(
                 giver=by, delegate=said["delegate"], node=form.node(), limit_basis_points=said["limit"],
                 valid_from=said["valid_from"], valid_until=said["valid_until"],
@@ -234,7 +235,8 @@ class Delegations(Once):
             "here": "desk",
             "rows": rows[:PER_PAGE],
             "form": form or DelegationForm(nodes=nodes, initial={"action": new_action(), "valid_from": today()}),
-            "ending": ending or ReasonForm(auto_id=False, initial={"action": new_action(), "reason": "I am back"}),
+            "ending": ending
+            or ReasonForm(auto_id=False, initial={"action": new_action(), "reason": gettext("I am back")}),
             "may_give": bool(nodes),
             "today": today(),
             "me": by,
@@ -254,10 +256,10 @@ class House(Once):
         """Choose."""
         root = BudgetNode.objects.get(parent=None)
         if not may(request.user, "house.change", root):
-            raise PermissionDenied("This is for the managers of the organisation to choose.")
+            raise PermissionDenied(gettext("This is for the managers of the organisation to choose."))
         form = HouseForm(request.POST)
         answer, status = self.once(
-            request, form, reverse("house"), "It is decided so from now on.",
+            request, form, reverse("house"), gettext("It is decided so from now on."),
             lambda said: delegations.change_house(
                 root=root, by=request.user,  # type: ignore[arg-type]
                 **{name: said[name] for name in ("root_rule", "answer_days", "look_again_weeks", "reason", "version")},

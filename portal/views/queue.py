@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
 
 from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Person
@@ -54,11 +55,15 @@ def filters_of(request: HttpRequest, codes: set[str]) -> queue.Filters:
     find, leaf = request.GET.get("find", "").strip(), request.GET.get("project", "")
     workload_class = request.GET.get("class", "")
     if len(find) > FIND_LENGTH or "\0" in find:
-        raise BadRequest(f"find: at most {FIND_LENGTH} plain characters")
+        raise BadRequest(gettext("find: at most {find_length} plain characters").format(find_length=FIND_LENGTH))
     if leaf and leaf not in codes:
-        raise BadRequest(f"project: there is no node {leaf!r} in the tree")
+        raise BadRequest(gettext("project: there is no node {leaf!r} in the tree").format(leaf=leaf))
     if workload_class and workload_class not in Workload.Class.values:
-        raise BadRequest(f"class: {workload_class!r} is none of {', '.join(Workload.Class.values)}")
+        raise BadRequest(
+            gettext("class: {workload_class!r} is none of {choices}").format(
+                workload_class=workload_class, choices=", ".join(Workload.Class.values)
+            )
+        )
     person: Person = request.user  # type: ignore[assignment]
     return queue.Filters(
         find=find,

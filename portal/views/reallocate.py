@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets import desks
 from budgets.authority import has_part_in, may
@@ -121,7 +122,7 @@ class Reallocate(Page):
         at = self.desk(request, code, said.get("request"), said.get("draft"))
         before = spent_on(request, said.get("action", ""))
         if before is not None:
-            messages.info(request, "This had been sent already; nothing was changed again.")
+            messages.info(request, gettext("This had been sent already; nothing was changed again."))
             return HttpResponseRedirect(before)
         form = self.form(at, said)
         is_valid = form.is_valid()
@@ -154,10 +155,11 @@ class Reallocate(Page):
         if do == "draft":
             led_to = f"{reverse('reallocate', args=[at.node.code])}?cluster={at.cluster.name}&draft={done.pk}"
         words = {
-            "draft": f"{done} is kept as a draft; nobody but you sees it.",
-            "propose": f"{done} is proposed. It waits for {done.desk.code}.",
-            "apply": f"{done} is decided: the shares of {at.node.code} on {at.cluster.name} change "
-            f"from {formats.day(done.starts_on)}.",
+            "draft": gettext("{done} is kept as a draft; nobody but you sees it.").format(done=done),
+            "propose": gettext("{done} is proposed. It waits for {desk}.").format(done=done, desk=done.desk.code),
+            "apply": gettext("{done} is decided: the shares of {node} on {cluster} change from {starts_on}.").format(
+                done=done, node=at.node.code, cluster=at.cluster.name, starts_on=formats.day(done.starts_on)
+            ),
         }
         spend(request, said["action"], led_to)
         messages.info(request, words[do])
@@ -223,7 +225,7 @@ class Reallocate(Page):
             elif do == "unpin":
                 pins = []
             elif not sheet.balances:
-                raise InputError("", "shares that balance are needed to replay with them")
+                raise InputError("", gettext("shares that balance are needed to replay with them"))
             else:
                 asked = simulations.propose(
                     by=at.person,
@@ -271,7 +273,7 @@ class Reallocate(Page):
         answers = _one(Request, asked, "request.see", person, node) if asked else None
         draft = _one(Reallocation, drafted, "reallocation.see", person, node) if drafted else None
         if draft is not None and (draft.state != State.DRAFT or draft.author_id != person.pk):
-            raise Http404(f"{draft} is no draft of yours.")
+            raise Http404(gettext("{draft} is no draft of yours.").format(draft=draft))
         if answers is None and draft is not None:
             answers = draft.request
         if answers is not None:
@@ -280,10 +282,10 @@ class Reallocate(Page):
         if draft is not None:
             cluster = draft.cluster
         if not ways:
-            raise PermissionDenied(f"The shares of {code} are for its managers to change.")
+            raise PermissionDenied(gettext("The shares of {code} are for its managers to change.").format(code=code))
         children = list(node.children.filter(closed_at=None).order_by("code"))
         if not children:
-            raise Http404(f"{code} has no children to share between.")
+            raise Http404(gettext("{code} has no children to share between.").format(code=code))
         day = draft.starts_on if draft is not None else answers.starts_on if answers is not None else today()
         return Desk(person, node, cluster, children, ways, answers, draft, day)
 
@@ -359,8 +361,16 @@ def _one(model: Any, text: str, action: str, person: Person, node: BudgetNode) -
         BadRequest: not a number. Http404: none, or not theirs to see.
     """
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise BadRequest(f"{text!r} is no number of a {model._meta.verbose_name}")
+        raise BadRequest(
+            gettext("{text!r} is no number of a {verbose_name}").format(
+                text=text, verbose_name=model._meta.verbose_name
+            )
+        )
     found = model.objects.select_related("cluster", "parent").filter(pk=int(text), parent=node).first()
     if found is None or not may(person, action, found):
-        raise Http404(f"There is no {model._meta.verbose_name} {text} about {node.code}.")
+        raise Http404(
+            gettext("There is no {verbose_name} {text} about {node}.").format(
+                verbose_name=model._meta.verbose_name, text=text, node=node.code
+            )
+        )
     return found

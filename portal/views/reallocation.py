@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
 from budgets.authority import may
@@ -17,10 +18,10 @@ from portal.pages import Page, new_action, render_page, spend, spent_on, status_
 from portal.views.request import history
 
 DONE = {
-    "approve": "{} is approved.",
-    "deny": "{} is denied.",
-    "withdraw": "{} is withdrawn.",
-    "comment": "Your comment stands below.",
+    "approve": gettext_lazy("{} is approved."),
+    "deny": gettext_lazy("{} is denied."),
+    "withdraw": gettext_lazy("{} is withdrawn."),
+    "comment": gettext_lazy("Your comment stands below."),
 }
 
 
@@ -35,7 +36,7 @@ def reallocation_numbered(person: Person, number: int) -> Reallocation:
     )
     row = rows.filter(pk=number).first()
     if row is None or not may(person, "reallocation.see", row):
-        raise Http404(f"There is no reallocation D{number}.")
+        raise Http404(gettext("There is no reallocation D{number}.").format(number=number))
     return row
 
 
@@ -51,10 +52,10 @@ class ReallocationPage(Page):
         person: Person = request.user  # type: ignore[assignment]
         row = reallocation_numbered(person, number)
         if verb not in DONE:
-            raise Http404(f"A reallocation can't be told to {verb!r}.")
+            raise Http404(gettext("A reallocation can't be told to {verb!r}.").format(verb=verb))
         address = reverse("reallocation", args=[row.pk])
         if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, "This had been sent already; nothing was changed again.")
+            messages.info(request, gettext("This had been sent already; nothing was changed again."))
             return HttpResponseRedirect(address)
         form = self.forms(row, person, request)[verb]
         status = 400

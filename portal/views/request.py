@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
 from budgets.authority import may
@@ -26,13 +27,13 @@ from portal.views.requests import figures_of
 
 VERBS = ("deny", "return", "pass_up", "withdraw", "submit", "comment", "attach")
 DONE = {
-    "deny": "{} is denied.",
-    "return": "{} is returned to its author.",
-    "pass_up": "{} waits for {} now.",
-    "withdraw": "{} is withdrawn.",
-    "submit": "{} is submitted.",
-    "comment": "Your comment stands below.",
-    "attach": "The file stands below.",
+    "deny": gettext_lazy("{} is denied."),
+    "return": gettext_lazy("{} is returned to its author."),
+    "pass_up": gettext_lazy("{} waits for {} now."),
+    "withdraw": gettext_lazy("{} is withdrawn."),
+    "submit": gettext_lazy("{} is submitted."),
+    "comment": gettext_lazy("Your comment stands below."),
+    "attach": gettext_lazy("The file stands below."),
 }
 
 
@@ -50,7 +51,7 @@ def request_numbered(person: Person, number: int) -> Request:
         .first()
     )
     if row is None or not may(person, "request.see", row):
-        raise Http404(f"There is no request R{number}.")
+        raise Http404(gettext("There is no request R{number}.").format(number=number))
     return row
 
 
@@ -73,10 +74,10 @@ class RequestPage(Page):
         person: Person = request.user  # type: ignore[assignment]
         row = request_numbered(person, number)
         if verb not in VERBS:
-            raise Http404(f"A request can't be told to {verb!r}.")
+            raise Http404(gettext("A request can't be told to {verb!r}.").format(verb=verb))
         address = reverse("request", args=[row.pk])
         if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, "This had been sent already; nothing was changed again.")
+            messages.info(request, gettext("This had been sent already; nothing was changed again."))
             return HttpResponseRedirect(address)
         form = self.forms(row, person, request)[verb]
         status = 400
@@ -176,7 +177,7 @@ class Download(Page):
         row = request_numbered(request.user, number)  # type: ignore[arg-type]
         found = row.attachments.filter(pk=attachment).first()
         if found is None:
-            raise Http404(f"{row} has no file {attachment}.")
+            raise Http404(gettext("{row} has no file {attachment}.").format(row=row, attachment=attachment))
         answer = HttpResponse(bytes(found.content), content_type=found.content_type)
         answer.headers["Content-Disposition"] = _as_download(found.name)
         answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"

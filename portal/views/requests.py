@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets import desks
 from budgets.authority import INSIDE_ROLES, may, nodes_with, roles_of
@@ -96,7 +97,7 @@ class Requests(Page):
         pages = Paginator(rows.order_by("-pk"), PER_PAGE)
         number = whole_number(request, "page", 1)
         if number > max(1, pages.num_pages):
-            raise Http404("There is no such page of requests.")
+            raise Http404(gettext("There is no such page of requests."))
         context = {
             "here": "requests",
             "rows": pages.page(number).object_list,
@@ -184,7 +185,7 @@ class WriteRequest(Page):
         person: Person = request.user  # type: ignore[assignment]
         before = spent_on(request, request.POST.get("action", ""))
         if before is not None:
-            messages.info(request, "This had been sent already; nothing was changed again.")
+            messages.info(request, gettext("This had been sent already; nothing was changed again."))
             return HttpResponseRedirect(before)
         row = self.row(person, number)
         nodes, among = self.places(person)
@@ -202,7 +203,9 @@ class WriteRequest(Page):
                 led_to = reverse("request", args=[done.pk])
                 spend(request, form.cleaned_data["action"], led_to)
                 words = (
-                    f"It lies on the desk of {done.desk.code} now." if does_submit else "Nobody but you sees it yet."
+                    gettext("It lies on the desk of {desk} now.").format(desk=done.desk.code)
+                    if does_submit
+                    else gettext("Nobody but you sees it yet.")
                 )
                 messages.info(request, f"{done} is {done.state}. {words}")
                 return HttpResponseRedirect(led_to)
@@ -236,7 +239,7 @@ class WriteRequest(Page):
         """
         nodes = list(askable(person).select_related("parent"))
         if not nodes:
-            raise PermissionDenied("You have no part in any budget, so there is none to ask more for.")
+            raise PermissionDenied(gettext("You have no part in any budget, so there is none to ask more for."))
         return nodes, clusters()
 
     def row(self, person: Person, number: int | None) -> Request | None:
@@ -250,7 +253,7 @@ class WriteRequest(Page):
         rows = Request.objects.filter(pk=number, author=person, state__in=[State.DRAFT, State.RETURNED])
         row = rows.select_related("node__parent", "cluster").first()
         if row is None:
-            raise Http404(f"There is no draft R{number} of yours.")
+            raise Http404(gettext("There is no draft R{number} of yours.").format(number=number))
         return row
 
     def show(

@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.text import slugify
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.authority import INSIDE_ROLES, has_part_in, may, nodes_with, roles_of
 from budgets.errors import InputError, NotAllowed
@@ -28,7 +29,7 @@ from portal.pages import Page, new_action, render_page, spend, spent_on, status_
 from scheduler.queries import review_figures
 
 PER_PAGE = 30
-DONE_ALREADY = "This had been sent already; nothing was changed again."
+DONE_ALREADY = gettext_lazy("This had been sent already; nothing was changed again.")
 
 
 def visible(person: Person) -> QuerySet[Review]:
@@ -53,7 +54,7 @@ def review_numbered(person: Person, number: int) -> Review:
     """
     row = Review.objects.select_related("node", "opened_by", "closed_by").filter(pk=number).first()
     if row is None or not may(person, "review.see", row):
-        raise Http404(f"There is no review {number}.")
+        raise Http404(gettext("There is no review {number}.").format(number=number))
     return row
 
 
@@ -73,7 +74,7 @@ class Reviews(Page):
         pages = Paginator(visible(person).order_by("-meets_at", "-pk"), PER_PAGE)
         number = whole_number(request, "page", 1)
         if number > max(1, pages.num_pages):
-            raise Http404("There is no such page of reviews.")
+            raise Http404(gettext("There is no such page of reviews."))
         context = {
             "here": "reviews",
             "rows": pages.page(number).object_list,
@@ -126,7 +127,9 @@ class PlanReview(Page):
             else:
                 led_to = reverse("review", args=[row.pk])
                 spend(request, form.cleaned_data["action"], led_to)
-                messages.info(request, f"{row.title} is planned. Its people have been told.")
+                messages.info(
+                    request, gettext("{title} is planned. Its people have been told.").format(title=row.title)
+                )
                 return HttpResponseRedirect(led_to)
         return self.show(request, form, status)
 
@@ -138,7 +141,7 @@ class PlanReview(Page):
         """
         nodes = list(plannable(request.user))  # type: ignore[arg-type]
         if not nodes:
-            raise PermissionDenied("A budget review is called by the managers of a node that has children.")
+            raise PermissionDenied(gettext("A budget review is called by the managers of a node that has children."))
         return nodes
 
     def show(self, request: HttpRequest, form: PlanForm, status: int = 200) -> HttpResponse:
@@ -159,7 +162,7 @@ class ReviewPage(Page):
         row = review_numbered(person, number)
         does = {"open": self.open, "cancel": self.cancel, "close": self.close, "take_up": self.take_up}.get(verb)
         if does is None:
-            raise Http404(f"A review can't be told to {verb!r}.")
+            raise Http404(gettext("A review can't be told to {verb!r}.").format(verb=verb))
         before = spent_on(request, request.POST.get("action", ""))
         if before is not None:
             messages.info(request, DONE_ALREADY)
@@ -186,7 +189,7 @@ class ReviewPage(Page):
     def cancel(self, request: HttpRequest, row: Review, person: Person, said: dict[str, Any]) -> str:
         """Call it off."""
         reviews.cancel(review=row, by=person, reason=said["reason"], version=said["version"])
-        messages.info(request, f"{row.title} is called off. Nothing was changed.")
+        messages.info(request, gettext("{title} is called off. Nothing was changed.").format(title=row.title))
         return reverse("review", args=[row.pk])
 
     def close(self, request: HttpRequest, row: Review, person: Person, said: dict[str, Any]) -> str:
@@ -194,7 +197,7 @@ class ReviewPage(Page):
         done = review_closing.close_and_apply(
             review=row, by=person, applies_from=said["applies_from"], reason=said["reason"], version=said["version"]
         )
-        messages.info(request, f"{row.title} is closed. {sentence(done)}")
+        messages.info(request, gettext("{title} is closed. {done}").format(title=row.title, done=sentence(done)))
         return reverse("review", args=[row.pk])
 
     def take_up(self, request: HttpRequest, row: Review, person: Person, said: dict[str, Any]) -> str:
@@ -202,7 +205,7 @@ class ReviewPage(Page):
         node = BudgetNode.objects.filter(code=said["node"]).first()
         cluster = Cluster.objects.filter(name=said["cluster"]).first()
         if node is None or cluster is None:
-            raise InputError("", "there is no such line")
+            raise InputError("", gettext("there is no such line"))
         reviews.take_up(review=row, node=node, cluster=cluster, by=person)
         return reverse("meeting", args=[row.pk])
 
@@ -265,7 +268,7 @@ class Step(Page):
             except InputError as error:
                 messages.warning(request, str(error))
         else:
-            messages.warning(request, "There is no such step.")
+            messages.warning(request, gettext("There is no such step."))
         return HttpResponseRedirect(reverse("meeting", args=[row.pk]))
 
 
@@ -317,7 +320,7 @@ def opened(person: Person, number: int) -> Review:
     """
     row = review_numbered(person, number)
     if not row.snapshot_id:
-        raise Http404(f"{row.title} has no pack: its figures are frozen when it is opened.")
+        raise Http404(gettext("{title} has no pack: its figures are frozen when it is opened.").format(title=row.title))
     return row
 
 
@@ -332,9 +335,9 @@ def sentence(done: review_closing.Closed) -> str:
     words = {
         "approved": "approved",
         "denied": "denied",
-        "undecided": "back on its desk",
-        "elsewhere": "decided elsewhere",
+        "undecided": gettext("back on its desk"),
+        "elsewhere": gettext("decided elsewhere"),
     }
     for name, said in words.items():
         changes += [f"{row} {said}" for row in getattr(done, name)]
-    return f"{'; '.join(changes)}." if changes else "No share changes."
+    return f"{'; '.join(changes)}." if changes else gettext("No share changes.")

@@ -16,6 +16,7 @@ from typing import Any
 from django.core.exceptions import BadRequest
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Person, Request
@@ -61,7 +62,7 @@ class Search(Page):
         person: Person = request.user  # type: ignore[assignment]
         find = " ".join(request.GET.get("find", "").split())
         if len(find) > FIND_LENGTH or "\0" in find:
-            raise BadRequest(f"find: at most {FIND_LENGTH} plain characters")
+            raise BadRequest(gettext("find: at most {find_length} plain characters").format(find_length=FIND_LENGTH))
         kind = choice(request, "kind", {"": "", **KINDS}, "")
         number, found, pages = whole_number(request, "page", 1), [], 1
         if len(find) >= AT_LEAST:
@@ -72,7 +73,7 @@ class Search(Page):
                 number = min(number, pages)
                 first = (number - 1) * PER_PAGE
                 shown = rows[first : first + PER_PAGE] if kind else rows[:SHOWN]
-                found.append(Found(each, KINDS[each][0], list(shown), count))
+                found.append(Found(each, str(KINDS[each][0]), list(shown), count))
         workloads = next((each.rows for each in found if each.kind == "workloads"), [])
         context = {
             "here": "search",
@@ -127,10 +128,10 @@ def _spellings(find: str) -> list[str]:
     return list(dict.fromkeys([find, find.upper(), *(f"{code}-{rest}" for code in codes)]))
 
 
-KINDS: dict[str, tuple[str, Callable[[Person, str], QuerySet[Any]]]] = {
-    "nodes": ("Budget nodes", nodes),
-    "people": ("People", people),
-    "workloads": ("Workloads", workloads),
-    "requests": ("Requests", requests),
+KINDS: dict[str, tuple[Any, Callable[[Person, str], QuerySet[Any]]]] = {
+    "nodes": (gettext_lazy("Budget nodes"), nodes),
+    "people": (gettext_lazy("People"), people),
+    "workloads": (gettext_lazy("Workloads"), workloads),
+    "requests": (gettext_lazy("Requests"), requests),
 }
 """Title and finder of each kind, in the order of the page."""

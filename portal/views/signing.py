@@ -8,6 +8,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext
 from django.views.decorators.http import require_POST
 
 from portal.demo.people import sign_in_hint
@@ -44,7 +45,9 @@ def theme(request: HttpRequest) -> HttpResponse:
     """Keep this browser's look: as the system says, light or dark."""
     wanted = request.POST.get("theme", "")
     if wanted not in THEMES:
-        raise BadRequest(f"theme: {wanted!r} is none of {', '.join(THEMES)}")
+        raise BadRequest(
+            gettext("theme: {wanted!r} is none of {choices}").format(wanted=wanted, choices=", ".join(THEMES))
+        )
     response = HttpResponseRedirect(safe_next(request, "/"))
     if wanted == "system":
         response.delete_cookie("theme")

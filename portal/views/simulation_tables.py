@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
+
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.models import BudgetNode, Cluster
 from portal import formats
@@ -15,10 +18,10 @@ from scheduler.queries.simulations import NodeLine, Sides, SweepLine, WaitLine, 
 from scheduler.simulator.sweeps import KNOBS
 
 CLASS_WORDS = {
-    "all": "all work",
+    "all": gettext_lazy("all work"),
     "debug": "debug",
     "standard": "medium",
-    "large": "large gangs",
+    "large": gettext_lazy("large gangs"),
     "unallocated": "unallocated",
 }
 """Classes of work as pages call them (semantics.md section 10)."""
@@ -27,13 +30,13 @@ NOTEWORTHY_S = 60
 """A wait that is not at least this much longer or shorter is not called better or worse."""
 NAMED_IN_SENTENCE = 3
 SWEEP_COLUMNS = (
-    ("occupancy", "Occupancy, %"),
-    ("delivery", "Impact, %"),
-    ("preemptions", "Preemptions"),
-    ("debug_median_s", "Debug, median wait"),
-    ("debug_p90_s", "Debug, 9 in 10 within"),
-    ("large_median_s", "Large, median wait"),
-    ("large_p90_s", "Large, 9 in 10 within"),
+    ("occupancy", gettext_lazy("Occupancy, %")),
+    ("delivery", gettext_lazy("Impact, %")),
+    ("preemptions", gettext_lazy("Preemptions")),
+    ("debug_median_s", gettext_lazy("Debug, median wait")),
+    ("debug_p90_s", gettext_lazy("Debug, 9 in 10 within")),
+    ("large_median_s", gettext_lazy("Large, median wait")),
+    ("large_p90_s", gettext_lazy("Large, 9 in 10 within")),
 )
 """Columns of a sweep's table on the page; the CSV has all."""
 
@@ -104,7 +107,7 @@ def _sentence(sides: Sides, unit: str) -> str:
         key=lambda line: (-abs(line.changes_milli_s[other] or 0), line.code),
     )
     said = [_change_said(line, other) for line in changes[:NAMED_IN_SENTENCE]]
-    who = f"{'; '.join(said)} ({formats.hours_word(unit)}). " if said else "Nobody gets more or less. "
+    who = f"{'; '.join(said)} ({formats.hours_word(unit)}). " if said else gettext("Nobody gets more or less.") + " "
     return f"{_upper(sides.parts[other].name)}: {who}{_upper(_waits_said(sides, other, sides.base))}."
 
 
@@ -114,7 +117,8 @@ def _hours(milli_s: int | None) -> int:
 
 def _change_said(line: NodeLine, index: int) -> str:
     hours = _hours(line.changes_milli_s[index])
-    return f"{line.code} gets {formats.count(abs(hours))} {'more' if hours > 0 else 'less'}"
+    said = gettext("{node} gets {hours} more") if hours > 0 else gettext("{node} gets {hours} less")
+    return said.format(node=line.code, hours=formats.count(abs(hours)))
 
 
 def _waits_said(sides: Sides, index: int, base: int | None) -> str:
@@ -123,17 +127,22 @@ def _waits_said(sides: Sides, index: int, base: int | None) -> str:
     for line in sides.waits:
         waits = line.waits[index]
         if line.name in ("debug", "large") and waits is not None and waits["count"]:
-            name = {"debug": "debug runs", "large": "large gangs"}[line.name]
+            name = {"debug": gettext("debug runs"), "large": gettext("large gangs")}[line.name]
             then = None if base is None else line.waits[base]
-            said.append(f"{name} wait {formats.duration(waits['median_s'])}{_beside(waits, then)}")
-    return f"{' and '.join(said)}, in the median" if said else "no debug run and no large gang started"
+            wait = formats.duration(waits["median_s"])
+            said.append(gettext("{who} wait {wait}{beside}").format(who=name, wait=wait, beside=_beside(waits, then)))
+    return (
+        gettext("{waits}, in the median").format(waits=formats.joined(said))
+        if said
+        else gettext("no debug run and no large gang started")
+    )
 
 
 def _beside(waits: Mapping[str, Any], then: Mapping[str, Any] | None) -> str:
     if then is None or not then["count"]:
         return ""
     was, now = formats.duration(then["median_s"]), formats.duration(waits["median_s"])
-    return " as before" if was == now else f" instead of {was}"
+    return gettext(" as before") if was == now else gettext(" instead of {was}").format(was=was)
 
 
 def _upper(sentence: str) -> str:
@@ -146,10 +155,10 @@ def _off(sides: Sides) -> str:
     if off is None or not off["compared"]:
         return ""
     half, most = formats.duration(off["median_off_s"]), formats.duration(off["p90_off_s"])
-    return (
-        f"Replayed as they were, half of {formats.count(off['compared'])} workloads wait within {half} of what they "
-        f"really waited, nine in ten within {most}."
-    )
+    return gettext(
+        "Replayed as they were, half of {off} workloads wait within {half} of what they really "
+        "waited, nine in ten within {most}."
+    ).format(off=formats.count(off["compared"]), half=half, most=most)
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------
@@ -157,14 +166,14 @@ def _off(sides: Sides) -> str:
 
 def _figures(sides: Sides) -> list[Line]:
     ratios = (
-        ("delivery", "Impact, %", "of what was owed, given"),
-        ("occupancy", "Occupancy, %", "of healthy devices, held"),
-        ("unallocated_share", "Unallocated, %", "of what was held"),
+        ("delivery", gettext("Impact, %"), gettext("of what was owed, given")),
+        ("occupancy", gettext("Occupancy, %"), gettext("of healthy devices, held")),
+        ("unallocated_share", gettext("Unallocated, %"), gettext("of what was held")),
     )
     counts = (
-        ("preemptions", "Preemptions", ""),
-        ("started", "Workloads started", ""),
-        ("ended", "Workloads ended", ""),
+        ("preemptions", gettext("Preemptions"), ""),
+        ("started", gettext("Workloads started"), ""),
+        ("ended", gettext("Workloads ended"), ""),
     )
     lines = [Line(title, [_ratio(part, name) for part in sides.parts], below) for name, title, below in ratios]
     return lines + [Line(title, [_count(part, name) for part in sides.parts], below) for name, title, below in counts]
@@ -188,10 +197,13 @@ def _waits(line: WaitLine, sides: Sides) -> Line:
             entries.append(NOTHING)
             continue
         median, p90 = formats.duration(waits["median_s"]), formats.duration(waits["p90_s"])
-        entries.append(Entry(median, f"9 in 10 within {p90}", _tone(waits, then) if part.number else ""))
+        entries.append(
+            Entry(median, gettext("9 in 10 within {wait}").format(wait=p90), _tone(waits, then) if part.number else "")
+        )
     counts = {waits["count"] for waits in line.waits if waits is not None}
-    started = f"{formats.count(min(counts))}" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,}"
-    return Line(CLASS_WORDS[line.name], entries, f"{started} started")
+    least, most = formats.count(min(counts)), formats.count(max(counts))
+    started = least if len(counts) == 1 else gettext("{start} to {end}").format(start=least, end=most)
+    return Line(str(CLASS_WORDS[line.name]), entries, gettext("{count} started").format(count=started))
 
 
 def _tone(waits: Mapping[str, Any], then: Mapping[str, Any] | None) -> str:
@@ -211,9 +223,15 @@ def _node(line: NodeLine, sides: Sides) -> Line:
             entries.append(NOTHING)
             continue
         delivery, whole = line.deliveries[index], sides.charged_milli_s[index]
-        below = "asked for nothing" if delivery is None else f"{100 * delivery:.1f} % of owed"
+        below = (
+            gettext("asked for nothing")
+            if delivery is None
+            else gettext("{share} of owed").format(share=formats.measured_percent(Fraction(delivery)))
+        )
         if whole:
-            below = f"{100 * charged / whole:.1f} % of all; {below}"
+            below = gettext("{share} of all; {below}").format(
+                share=formats.measured_percent(Fraction(charged) / Fraction(whole)), below=below
+            )
         if index != sides.base and sides.parts[index].number:
             below = f"{_signed(_hours(line.changes_milli_s[index]))}; {below}"
         entries.append(Entry(formats.count(_hours(charged)), below))
@@ -240,11 +258,11 @@ def sweep_table(row: Simulation, lines: Sequence[SweepLine]) -> SweepTable:
         Line(
             line.title,
             [_spread(name, line.spreads.get(name)) for name, _ in SWEEP_COLUMNS],
-            "" if line.wanted == 1 else f"{line.runs} of {line.wanted} runs",
+            "" if line.wanted == 1 else gettext("{done} of {wanted} runs").format(done=line.runs, wanted=line.wanted),
         )
         for line in lines
     ]
-    return SweepTable(KNOBS[row.asked["knob"]].title, [title for _, title in SWEEP_COLUMNS], told)
+    return SweepTable(gettext(KNOBS[row.asked["knob"]].title), [str(title) for _, title in SWEEP_COLUMNS], told)
 
 
 def _spread(name: str, spread: Sequence[Any] | None) -> Entry:

@@ -11,6 +11,7 @@ from typing import Any
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.models import Cluster
 from portal import timelines
@@ -54,7 +55,7 @@ class SimulationTimeline(Page):
         row = simulation_named(person_of(request), number)
         sides = sides_of(row)
         if not sides:
-            raise Http404("None of its variants has run yet, or it keeps figures only.")
+            raise Http404(gettext("None of its variants has run yet, or it keeps figures only."))
         chosen = pair(request, sides)
         start = row.from_at or EPOCH
         found = [timeline_of(side) for side in chosen]
@@ -101,7 +102,7 @@ def pair(request: HttpRequest, sides: Sequence[Side]) -> list[Side]:
     right = whole_number(request, "right", sides[min(1, len(sides) - 1)].number, at_least=0)
     for name, number in (("left", left), ("right", right)):
         if number not in by_number:
-            raise BadRequest(f"{name}: there is no variant {number} with runs")
+            raise BadRequest(gettext("{name}: there is no variant {number} with runs").format(name=name, number=number))
     return [by_number[left]] if left == right else [by_number[left], by_number[right]]
 
 
@@ -124,7 +125,7 @@ def view_of(request: HttpRequest, found: Sequence[Timeline], start: datetime) ->
     from_s, until_s = min(each.from_s for each in wholes), max(each.until_s for each in wholes)
     asked = [timelines.instant_named(request, name) for name in ("from", "until")]
     if (asked[0] is None) != (asked[1] is None):
-        raise BadRequest("from and until: give both, or neither")
+        raise BadRequest(gettext("from and until: give both, or neither"))
     if asked[0] is not None and asked[1] is not None:
         from_s, until_s = (int((at - start).total_seconds()) for at in asked if at is not None)
     return timelines.checked(View(from_s, until_s, *timelines.rows_named(request, found[0].rows)))
@@ -141,7 +142,7 @@ def panel_of(side: Side, view: View, from_at: datetime | None, as_bars: bool) ->
     look = Look(
         prefix=f"v{side.number}",
         width=timelines.HALF_WIDTH,
-        label=f"GPUs held under {side.name}, by node and time",
+        label=gettext("GPUs held under {side}, by node and time").format(side=side.name),
         ticks=ticks_of(shown.from_s, shown.until_s, timelines.TICKS_HALF)
         if from_at is None
         else timelines.real_ticks(shown, from_at, timelines.TICKS_HALF),

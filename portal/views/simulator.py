@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.errors import InputError, NotAllowed
 from budgets.models import Cluster, Person
@@ -174,7 +175,7 @@ class SimulationFile(Page):
         if self.what == "scenario":
             stored = Simulation.objects.values_list("scenario", flat=True).get(pk=row.pk)
             if stored is None:
-                raise Http404("Its scenario has not been made yet.")
+                raise Http404(gettext("Its scenario has not been made yet."))
             return download(f"simulation-{row.pk}.json", "application/json", zlib.decompress(bytes(stored)))
         return csv_response(f"simulation {row.pk}", tables.CSV_HEADER, tables.csv_rows(asked.parts_of(row)))
 
@@ -199,5 +200,5 @@ def simulation_named(person: Person, number: int) -> Simulation:
     """
     row = asked.named(person, number)
     if row is None:
-        raise Http404(f"There is no simulation {number}, or you may not see it.")
+        raise Http404(gettext("There is no simulation {number}, or you may not see it.").format(number=number))
     return row

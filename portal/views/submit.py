@@ -9,6 +9,7 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
@@ -46,7 +47,9 @@ class Submit(Page):
                 if len(made) > 1:
                     messages.info(
                         request,
-                        f"{formats.count(len(made))} tasks were submitted, from {made[0].code} to {made[-1].code}.",
+                        gettext("{made} tasks were submitted, from {code} to {code_2}.").format(
+                            made=formats.count(len(made)), code=made[0].code, code_2=made[-1].code
+                        ),
                     )
                 return HttpResponseRedirect(reverse("workload", args=[made[0].code]))
         return self.show(request, form, 400)
@@ -73,7 +76,9 @@ class Preview(Page):
         """The arguments, or why there are none."""
         text = request.GET.get("command", "")
         if len(text) > PREVIEW_LENGTH:
-            raise BadRequest(f"command: more than {PREVIEW_LENGTH:,} characters")
+            raise BadRequest(
+                gettext("command: more than {preview_length:,} characters").format(preview_length=PREVIEW_LENGTH)
+            )
         words, problem = preview(text)
         return render(request, "submit/_preview.html", {"words": words, "problem": problem})
 

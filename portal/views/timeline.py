@@ -8,6 +8,7 @@ from typing import Any
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.translation import gettext
 
 from budgets.models import BudgetNode
 from portal import formats, timelines
@@ -73,7 +74,9 @@ class ClusterTimeline(Page):
         look = Look(
             prefix="tl",
             width=timelines.WIDTH,
-            label=f"{formats.unit_word(machine.cluster.unit)} of {machine.cluster.name}, who held them when",
+            label=gettext("{unit} of {cluster}, who held them when").format(
+                unit=formats.unit_word(machine.cluster.unit), cluster=machine.cluster.name
+            ),
             ticks=timelines.real_ticks(view, EPOCH, timelines.TICKS_MAX),
             when=timelines.when_really(EPOCH),
             workload_href=lambda code: reverse("workload", args=[code]),
@@ -107,7 +110,7 @@ def stretch_of(request: HttpRequest, window: str, now: datetime) -> tuple[dateti
     if start is not None and end is not None:
         return start, end
     if start is not None or end is not None:
-        raise BadRequest("from and until: give both, or neither")
+        raise BadRequest(gettext("from and until: give both, or neither"))
     span_s = WINDOWS[window]
     ahead_s = span_s // AHEAD_PART if span_s <= AHEAD_UP_TO_S else 0
     return now - timedelta(seconds=span_s - ahead_s), now + timedelta(seconds=ahead_s)
@@ -121,5 +124,5 @@ def leaves_of(code: str) -> list[int]:
     """
     node = BudgetNode.objects.filter(code=code).first()
     if node is None:
-        raise BadRequest(f"team: there is no node {code!r} in the tree")
+        raise BadRequest(gettext("team: there is no node {code!r} in the tree").format(code=code))
     return list(BudgetNode.objects.filter(path__contains=[node.pk]).values_list("pk", flat=True))

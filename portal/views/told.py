@@ -8,6 +8,7 @@ from django.core.exceptions import BadRequest
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.errors import InputError
 from budgets.models import Kind, Message, MessageChoice, Person, Webhook
@@ -16,7 +17,7 @@ from portal.forms.messages import ChoicesForm, ReadForm, WebhookForm
 from portal.pages import Page, choice, new_action, render_page, spend, spent_on, whole_number
 
 PER_PAGE = 50
-SHOWN = {"all": "All", "new": "New"}
+SHOWN = {"all": gettext_lazy("All"), "new": gettext_lazy("New")}
 
 
 class Messages(Page):
@@ -54,7 +55,7 @@ class Messages(Page):
         """All up to what was shown is read."""
         form = ReadForm(request.POST)
         if not form.is_valid():
-            raise BadRequest("up_to: must be the number of a message")
+            raise BadRequest(gettext("up_to: must be the number of a message"))
         messages.mark_read(person=request.user, up_to=form.cleaned_data["up_to"])  # type: ignore[arg-type]
         return HttpResponseRedirect(reverse("messages"))
 
@@ -75,7 +76,7 @@ class Choices(Page):
             except InputError as error:
                 form.take(error)
             else:
-                banners.info(request, "You are told as you chose, from the next message on.")
+                banners.info(request, gettext("You are told as you chose, from the next message on."))
                 return HttpResponseRedirect(reverse("message_choices"))
         return self.show(request, form, 400)
 
@@ -104,7 +105,9 @@ class MyWebhook(Page):
     def post(self, request: HttpRequest) -> HttpResponse:
         """Set it, with a new secret."""
         if spent_on(request, request.POST.get("action", "")) is not None:
-            banners.info(request, "This had been sent already; nothing was changed again. The secret is shown once.")
+            banners.info(
+                request, gettext("This had been sent already; nothing was changed again. The secret is shown once.")
+            )
             return HttpResponseRedirect(reverse("webhook"))
         form = WebhookForm(request.POST)
         if not form.is_valid():
@@ -138,8 +141,8 @@ class RemoveWebhook(Page):
     def post(self, request: HttpRequest) -> HttpResponse:
         """Remove it; a second time changes nothing."""
         if not webhooks.remove(person=request.user):  # type: ignore[arg-type]
-            raise Http404("You have no webhook.")
-        banners.info(request, "Nothing is posted to it any more, and its secret is forgotten.")
+            raise Http404(gettext("You have no webhook."))
+        banners.info(request, gettext("Nothing is posted to it any more, and its secret is forgotten."))
         return HttpResponseRedirect(reverse("message_choices"))
 
 

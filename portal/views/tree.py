@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
 
 from budgets.models import BudgetNode, Cluster
 from budgets.queries import TreeRow, midnight, today, tree_on
@@ -56,7 +57,7 @@ class Tree(Page):
         where = cluster_named(cluster, among)
         on = day_named(request, "as_of", today())
         if on > today() + timedelta(days=3650):
-            raise BadRequest(f"on: {on} is more than ten years ahead")
+            raise BadRequest(gettext("on: {on} is more than ten years ahead").format(on=on))
         rows = tree_on(where, on)
         opened = opened_nodes(request, rows)
         by_id = {row.node.pk: row for row in rows}
@@ -87,7 +88,7 @@ def opened_nodes(request: HttpRequest, rows: Sequence[TreeRow]) -> frozenset[int
     wanted = [code for code in text.split("~") if code]
     unknown = [code for code in wanted if code not in by_code]
     if unknown:
-        raise BadRequest(f"open: there is no node {unknown[0]!r} in this tree")
+        raise BadRequest(gettext("open: there is no node {unknown!r} in this tree").format(unknown=unknown[0]))
     return frozenset(by_code[code] for code in wanted)
 
 

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.authority import may
 from budgets.errors import InputError
@@ -26,22 +27,22 @@ from scheduler.services import workloads
 LOG_TAIL_CHARS = 20_000
 LOG_CHUNKS_READ = 40
 EVENT_WORDS = {
-    "submitted": ("", "Submitted."),
-    "refused": ("stop", "Refused at the door."),
-    "cancelled": ("stop", "Cancelled."),
-    "cancel_asked": ("stop", "Told to stop: it was cancelled."),
-    "held": ("", "Held."),
-    "released": ("", "Back in the queue in its old place."),
-    "run_started": ("run", "{run} got its devices."),
-    "run_running": ("run", "{run}: every rank runs; its contract begins."),
-    "run_stopping": ("stop", "{run} was told to stop{by}."),
-    "run_ended": ("", "{run} left its devices."),
-    "run_unreachable": ("", "A node of {run} fell silent."),
-    "run_back": ("", "The node of {run} is heard again."),
-    "claim_made": ("", "Devices were chosen for it; the runs there leave."),
-    "claim_ended": ("", "The plan that held devices for it ended."),
-    "reservation_made": ("", "Devices were reserved for it."),
-    "reservation_ended": ("", "Its reservation ended."),
+    "submitted": ("", gettext_lazy("Submitted.")),
+    "refused": ("stop", gettext_lazy("Refused at the door.")),
+    "cancelled": ("stop", gettext_lazy("Cancelled.")),
+    "cancel_asked": ("stop", gettext_lazy("Told to stop: it was cancelled.")),
+    "held": ("", gettext_lazy("Held.")),
+    "released": ("", gettext_lazy("Back in the queue in its old place.")),
+    "run_started": ("run", gettext_lazy("{run} got its devices.")),
+    "run_running": ("run", gettext_lazy("{run}: every rank runs; its contract begins.")),
+    "run_stopping": ("stop", gettext_lazy("{run} was told to stop{by}.")),
+    "run_ended": ("", gettext_lazy("{run} left its devices.")),
+    "run_unreachable": ("", gettext_lazy("A node of {run} fell silent.")),
+    "run_back": ("", gettext_lazy("The node of {run} is heard again.")),
+    "claim_made": ("", gettext_lazy("Devices were chosen for it; the runs there leave.")),
+    "claim_ended": ("", gettext_lazy("The plan that held devices for it ended.")),
+    "reservation_made": ("", gettext_lazy("Devices were reserved for it.")),
+    "reservation_ended": ("", gettext_lazy("Its reservation ended.")),
 }
 
 
@@ -144,7 +145,11 @@ class CancelWorkload(Page):
         except InputError as error:
             form.take(error)
             return self.ask(request, workload, form, 400)
-        said = f"{code} is cancelled." if did else f"{code} had ended or been cancelled before; nothing was changed."
+        said = (
+            gettext("{code} is cancelled.").format(code=code)
+            if did
+            else gettext("{code} had ended or been cancelled before; nothing was changed.").format(code=code)
+        )
         messages.info(request, said)
         return HttpResponseRedirect(reverse("workload", args=[code]))
 
@@ -168,7 +173,7 @@ def workload_named(code: str) -> Workload:
     """
     workload = Workload.objects.filter(code=code).select_related("cluster", "leaf", "owner", "after").first()
     if workload is None:
-        raise Http404(f"There is no workload {code!r}.")
+        raise Http404(gettext("There is no workload {code!r}.").format(code=code))
     return workload
 
 
@@ -184,16 +189,20 @@ def shown_step(step: Step, *, is_funded: bool) -> ShownStep:
         order = sorted(step.siblings, key=lambda level: (level.uncharged is None, level.uncharged or 0, level.code))
         return ShownStep(step.node, step.mine, [(each, each.uncharged, False) for each in order], "")
     mine = step.mine
-    turn = "first" if mine.turn == 1 else formats.ordinal(mine.turn or 0)
-    words = f"{mine.code} is {turn} of those that have something funded waiting." if mine.turn else ""
+    turn = gettext("first") if mine.turn == 1 else formats.ordinal(mine.turn or 0)
+    words = (
+        gettext("{mine} is {turn} of those that have something funded waiting.").format(mine=mine.code, turn=turn)
+        if mine.turn
+        else ""
+    )
     return ShownStep(step.node, mine, [(each, each.served, not each.waiting) for each in step.siblings], words)
 
 
 def in_words(event: EventLine) -> Happened:
     """An event as a sentence; kinds that are new here are named as they are."""
     kind, words = EVENT_WORDS.get(event.kind, ("", event.kind.replace("_", " ").capitalize() + "."))
-    run = f"Run {event.run_number}" if event.run_number else "A run"
-    by = f", for {event.by}" if event.by else ""
+    run = gettext("Run {run_number}").format(run_number=event.run_number) if event.run_number else gettext("A run")
+    by = gettext(", for {code}").format(code=event.by) if event.by else ""
     return Happened(event.at, kind, words.format(run=run, by=by), event.code, event.by)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.exceptions import BadRequest
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
 
 from budgets.models import Cluster
 from portal.pages import Page, clusters, render_page, whole_number
@@ -52,13 +53,17 @@ def filtered(request: HttpRequest, among: list[Cluster]) -> QuerySet[Workload]:
     find, cluster = request.GET.get("find", "").strip(), request.GET.get("cluster", "")
     state, owner = request.GET.get("state", ""), request.GET.get("owner", "")
     if len(find) > FIND_LENGTH or "\0" in find:
-        raise BadRequest(f"find: at most {FIND_LENGTH} plain characters")
+        raise BadRequest(gettext("find: at most {find_length} plain characters").format(find_length=FIND_LENGTH))
     if cluster and cluster not in {each.name for each in among}:
-        raise BadRequest(f"cluster: there is no cluster {cluster!r}")
+        raise BadRequest(gettext("cluster: there is no cluster {cluster!r}").format(cluster=cluster))
     if state and state not in Workload.State.values:
-        raise BadRequest(f"state: {state!r} is none of {', '.join(Workload.State.values)}")
+        raise BadRequest(
+            gettext("state: {state!r} is none of {choices}").format(
+                state=state, choices=", ".join(Workload.State.values)
+            )
+        )
     if owner not in ("", "me"):
-        raise BadRequest("owner: only your own can be asked for, as owner=me")
+        raise BadRequest(gettext("owner: only your own can be asked for, as owner=me"))
     if find:
         rows = rows.filter(code__istartswith=find)
     if cluster:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.models.fields import SecondField
@@ -21,16 +22,16 @@ class Simulation(models.Model):
     """
 
     class Kind(models.TextChoices):
-        COMPARISON = "comparison", "policies side by side"
-        WHAT_IF = "what_if", "what if the shares were others"
-        SWEEP = "sweep", "a knob swept"
+        COMPARISON = "comparison", gettext_lazy("policies side by side")
+        WHAT_IF = "what_if", gettext_lazy("what if the shares were others")
+        SWEEP = "sweep", gettext_lazy("a knob swept")
 
     class State(models.TextChoices):
-        WAITING = "waiting"
-        RUNNING = "running"
-        FINISHED = "finished"
-        FAILED = "failed"
-        CANCELLED = "cancelled"
+        WAITING = "waiting", gettext_lazy("Waiting")
+        RUNNING = "running", gettext_lazy("Running")
+        FINISHED = "finished", gettext_lazy("Finished")
+        FAILED = "failed", gettext_lazy("Failed")
+        CANCELLED = "cancelled", gettext_lazy("Cancelled")
 
     OPEN_STATES = ("waiting", "running")
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import Cluster
@@ -57,14 +58,16 @@ def read(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | No
         InputError: names the bound that makes no sense, or says that there is nothing in it.
     """
     if end <= start:
-        raise InputError("until", f"must be after the start, {start:%Y-%m-%d %H:%M}")
+        raise InputError("until", gettext("must be after the start, {start:%Y-%m-%d %H:%M}").format(start=start))
     length_s = int((end - start).total_seconds())
     nodes, health = stretch_nodes.read(cluster, start, end)
     if not nodes:
-        raise InputError("cluster", f"{cluster.name} had no nodes then")
+        raise InputError("cluster", gettext("{cluster} had no nodes then").format(cluster=cluster.name))
     works = stretch_work.read(cluster, start, end, {node.name for node in nodes}, now or timezone.now())
     if not works:
-        raise InputError("from", f"nothing was submitted, waited or ran on {cluster.name} then")
+        raise InputError(
+            "from", gettext("nothing was submitted, waited or ran on {cluster} then").format(cluster=cluster.name)
+        )
     tree = stretch_tree.read(cluster, start, end, {work.leaf_id for work in works})
     history = stretch_work.past_use(cluster, start, start - LONGEST_LOOKBACK, tree.of_path)
     jobs = stretch_work.jobs(works, tree.of_leaf, length_s)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from django.utils.translation import gettext
+
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
@@ -92,7 +94,9 @@ def check(request: Asked) -> None:
         if request.time_limit_s < request.min_runtime_s:
             raise InputError(
                 "time_limit_s",
-                f"{request.time_limit_s} s is less than the contract, {request.min_runtime_s} s",
+                gettext("{time_limit_s} s is less than the contract, {min_runtime_s} s").format(
+                    time_limit_s=request.time_limit_s, min_runtime_s=request.min_runtime_s
+                ),
             )
     _text("name", request.name, NAME_LENGTH)
     _text("idempotency_key", request.idempotency_key, KEY_LENGTH)
@@ -101,11 +105,14 @@ def check(request: Asked) -> None:
     _check_checkpoint(request.checkpoint)
     for name, flag in (("resumable", request.resumable), ("demo", request.demo)):
         if not isinstance(flag, bool):
-            raise InputError(name, f"must be true or false, not {flag!r}")
+            raise InputError(name, gettext("must be true or false, not {flag!r}").format(flag=flag))
     if request.node is not None and (request.node.cluster_id != request.cluster.pk or request.node.retired_at):
-        raise InputError("node", f"{request.node.name} is no node of {request.cluster.name}")
+        raise InputError(
+            "node",
+            gettext("{node} is no node of {cluster}").format(node=request.node.name, cluster=request.cluster.name),
+        )
     if request.after is not None and request.after.cluster_id != request.cluster.pk:
-        raise InputError("after", f"{request.after.code} is on another cluster")
+        raise InputError("after", gettext("{after} is on another cluster").format(after=request.after.code))
 
 
 def whole(name: str, value: Any, least: int, most: int) -> None:
@@ -115,63 +122,80 @@ def whole(name: str, value: Any, least: int, most: int) -> None:
         InputError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(name, f"must be a whole number, not {value!r}")
+        raise InputError(name, gettext("must be a whole number, not {value!r}").format(value=value))
     if not least <= value <= most:
-        raise InputError(name, f"must be {least:,} to {most:,}, not {value:,}")
+        raise InputError(
+            name, gettext("must be {least:,} to {most:,}, not {value:,}").format(least=least, most=most, value=value)
+        )
 
 
 def _check_size(size_milli: Any) -> None:
     whole("size_milli", size_milli, 1, LARGEST_AMOUNT)
     if size_milli % WHOLE_DEVICE_MILLI:
         raise InputError(
-            "size_milli", f"{size_milli} is not in whole devices: parts of one device are not placed by this scheduler"
+            "size_milli",
+            gettext(
+                "{size_milli} is not in whole devices: parts of one device are not placed by this scheduler"
+            ).format(size_milli=size_milli),
         )
 
 
 def _text(name: str, value: Any, length: int) -> None:
     if not isinstance(value, str):
-        raise InputError(name, "must be text")
+        raise InputError(name, gettext("must be text"))
     if len(value) > length:
-        raise InputError(name, f"must be at most {length} characters, not {len(value)}")
+        raise InputError(
+            name, gettext("must be at most {length} characters, not {value}").format(length=length, value=len(value))
+        )
     for character in value:
         if unicodedata.category(character) in ("Cc", "Cs"):
-            raise InputError(name, f"must not hold the character U+{ord(character):04X}")
+            raise InputError(
+                name, gettext("must not hold the character U+{character:04X}").format(character=ord(character))
+            )
 
 
 def _check_command(command: Any) -> None:
     if isinstance(command, str) or not isinstance(command, Sequence):
-        raise InputError("command", "must be a list of arguments, not a line for a shell")
+        raise InputError("command", gettext("must be a list of arguments, not a line for a shell"))
     if not command or not command[0]:
-        raise InputError("command", "must name a program")
+        raise InputError("command", gettext("must name a program"))
     for number, argument in enumerate(command):
         _argument(f"command[{number}]", argument)
     if sum(len(argument) for argument in command) > COMMAND_LENGTH:
-        raise InputError("command", f"must be at most {COMMAND_LENGTH:,} characters in all")
+        raise InputError(
+            "command",
+            gettext("must be at most {command_length:,} characters in all").format(command_length=COMMAND_LENGTH),
+        )
 
 
 def _argument(name: str, value: Any) -> None:
     """Text that a process can be given: lines and tabs are fine, a zero or half a surrogate pair is not."""
     if not isinstance(value, str):
-        raise InputError(name, "must be text")
+        raise InputError(name, gettext("must be text"))
     if any(character == "\0" or unicodedata.category(character) == "Cs" for character in value):
-        raise InputError(name, "holds a character that no process can be given")
+        raise InputError(name, gettext("holds a character that no process can be given"))
 
 
 def _check_environment(environment: Any) -> None:
     if not isinstance(environment, Mapping):
-        raise InputError("environment", "must be names with texts")
+        raise InputError("environment", gettext("must be names with texts"))
     for name, value in environment.items():
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-            raise InputError("environment", f"{name!r} is not the name of a variable")
+            raise InputError("environment", gettext("{name!r} is not the name of a variable").format(name=name))
         if name.startswith(RESERVED_PREFIXES) and name != ARRAY_INDEX:
-            raise InputError(f"environment.{name}", "is set by the scheduler, or not allowed")
+            raise InputError(f"environment.{name}", gettext("is set by the scheduler, or not allowed"))
         _argument(f"environment.{name}", value)
     if sum(len(name) + len(value) for name, value in environment.items()) > ENVIRONMENT_LENGTH:
-        raise InputError("environment", f"must be at most {ENVIRONMENT_LENGTH:,} characters in all")
+        raise InputError(
+            "environment",
+            gettext("must be at most {environment_length:,} characters in all").format(
+                environment_length=ENVIRONMENT_LENGTH
+            ),
+        )
 
 
 def _check_checkpoint(checkpoint: Any) -> None:
     _text("checkpoint", checkpoint, CHECKPOINT_LENGTH)
     path = PurePosixPath(checkpoint)
     if path.is_absolute() or ".." in path.parts:
-        raise InputError("checkpoint", "must be a path inside the workload's working directory")
+        raise InputError("checkpoint", gettext("must be a path inside the workload's working directory"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import Cluster
@@ -35,6 +36,6 @@ def create(
             with transaction.atomic():
                 cluster.save()
         except IntegrityError:
-            raise InputError("name", f"there is a cluster {name} already") from None
+            raise InputError("name", gettext("there is a cluster {name} already").format(name=name)) from None
         policies.ensure(cluster)
     return cluster

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import Count
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
@@ -113,7 +114,9 @@ def add_nodes(cluster: Cluster, nodes: Sequence[PastNode]) -> list[Node]:
         Node.objects.filter(cluster=cluster, name__in=[node.name for node in nodes]).values_list("name", flat=True)
     )
     if taken:
-        raise InputError("nodes", f"{cluster.name} has a node {min(taken)} already")
+        raise InputError(
+            "nodes", gettext("{cluster} has a node {taken} already").format(cluster=cluster.name, taken=min(taken))
+        )
     with events.changing(cluster.pk):
         names = sorted({node.rack for node in nodes if node.rack})
         racks = {name: Rack.objects.get_or_create(cluster=cluster, name=name)[0] for name in names}
@@ -165,7 +168,7 @@ def _store_workloads(cluster: Cluster, given: Sequence[PastWorkload]) -> list[Wo
     codes = _codes(given)
     taken = Workload.objects.filter(code__in=codes).order_by("code").values_list("code", flat=True).first()
     if taken is not None:
-        raise InputError("workloads", f"there is a workload {taken} already")
+        raise InputError("workloads", gettext("there is a workload {taken} already").format(taken=taken))
     return bulk.store(
         [
             Workload(
@@ -230,7 +233,7 @@ def _count_on(codes: Sequence[str]) -> None:
     for code in codes:
         leaf, dash, number = code.rpartition("-")
         if not (dash and number.isascii() and number.isdigit()):
-            raise InputError("workloads", f"{code} is not a leaf's code, a dash and a number")
+            raise InputError("workloads", gettext("{code} is not a leaf's code, a dash and a number").format(code=code))
         last[leaf] = max(last.get(leaf, 0), int(number))
     with connection.cursor() as cursor:
         cursor.execute(
@@ -288,7 +291,9 @@ def _store_holdings(cluster: Cluster, runs: Sequence[PastRun], stored: Sequence[
     for run, row in zip(runs, stored, strict=True):
         chosen = lanes.take(run)
         if run.ended_at is None and sum(milli for *_, milli in chosen) != run.size_milli:
-            raise InputError("runs", f"{row} has not ended, and its nodes don't have what it holds")
+            raise InputError(
+                "runs", gettext("{row} has not ended, and its nodes don't have what it holds").format(row=row)
+            )
         holdings += [
             Holding(run=row, device_id=device_id, node_id=node_id, milli=milli, released_at=run.ended_at)
             for node_id, device_id, milli in chosen

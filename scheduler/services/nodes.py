@@ -14,6 +14,7 @@ from hmac import compare_digest
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
@@ -72,14 +73,20 @@ def register(
         if node is None:
             node = Node(cluster=cluster, name=name)
         elif node.retired_at is not None:
-            raise InputError("node", f"{name} has been retired")
+            raise InputError("node", gettext("{name} has been retired").format(name=name))
         elif node.token_hash and token and not _is_token_of(node, token) and _is_heard_from(node, at):
             raise InputError(
-                "node", f"{name} is here already, with another token; it can be replaced once it is silent"
+                "node",
+                gettext("{name} is here already, with another token; it can be replaced once it is silent").format(
+                    name=name
+                ),
             )
         before = (node.pk, node.rack_id, node.devices.count() if node.pk else 0)
         if devices < before[2]:
-            raise InputError("devices", f"{name} has {before[2]}; a node with fewer is another node")
+            raise InputError(
+                "devices",
+                gettext("{name} has {before}; a node with fewer is another node").format(name=name, before=before[2]),
+            )
         node.rack, node.cpu_milli, node.memory_mib = place, cpu_milli, memory_mib
         if token:
             node.token_hash = digest(token)
@@ -93,14 +100,22 @@ def register(
 def _check(name: str, devices: int, token: str, rack: str, cpu_milli: int, memory_mib: int) -> None:
     for field, value in (("node", name), ("rack", rack)):
         if (field == "node" or value) and not NAME.fullmatch(value):
-            raise InputError(field, "must be 1 to 60 letters, digits, dots, - and _, the first a letter or a digit")
+            raise InputError(
+                field, gettext("must be 1 to 60 letters, digits, dots, - and _, the first a letter or a digit")
+            )
     if not 0 <= devices <= DEVICES_MAX:
-        raise InputError("devices", f"{devices} is not 0 to {DEVICES_MAX}")
+        raise InputError(
+            "devices", gettext("{devices} is not 0 to {devices_max}").format(devices=devices, devices_max=DEVICES_MAX)
+        )
     if token and not TOKEN_MIN_CHARS <= len(token) <= 200:
-        raise InputError("token", f"must be {TOKEN_MIN_CHARS} to 200 characters")
+        raise InputError(
+            "token", gettext("must be {token_min_chars} to 200 characters").format(token_min_chars=TOKEN_MIN_CHARS)
+        )
     for field, amount in (("cpu_milli", cpu_milli), ("memory_mib", memory_mib)):
         if not 0 <= amount <= AMOUNT_MAX:
-            raise InputError(field, f"{amount} is not 0 to {AMOUNT_MAX}")
+            raise InputError(
+                field, gettext("{amount} is not 0 to {amount_max}").format(amount=amount, amount_max=AMOUNT_MAX)
+            )
 
 
 def digest(token: str) -> str:
@@ -180,7 +195,7 @@ def set_health(
     """
     _allowed(by, node, reason)
     if health not in (Node.Health.HEALTHY, Node.Health.UNHEALTHY, Node.Health.DOWN):
-        raise InputError("health", "must be healthy, unhealthy or down")
+        raise InputError("health", gettext("must be healthy, unhealthy or down"))
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(node.cluster_id):
         before = Node.objects.get(pk=node.pk).health
@@ -241,9 +256,9 @@ def add_window(
     _allowed(by, node, reason)
     at = (now or timezone.now()).replace(microsecond=0)
     if ends_at <= starts_at:
-        raise InputError("ends_at", "must be after the start")
+        raise InputError("ends_at", gettext("must be after the start"))
     if ends_at <= at:
-        raise InputError("ends_at", "is over already")
+        raise InputError("ends_at", gettext("is over already"))
     with events.changing(node.cluster_id):
         window = MaintenanceWindow.objects.create(
             node=node, starts_at=starts_at, ends_at=ends_at, reason=reason, made_by=by
@@ -274,9 +289,11 @@ def _allowed(by: Person | None, node: Node, reason: str) -> None:
         if not may(by, "node.operate", node):
             raise NotAllowed("node.operate")
         if not reason.strip():
-            raise InputError("reason", "say why, in a sentence")
+            raise InputError("reason", gettext("say why, in a sentence"))
     if len(reason) > REASON_MAX_CHARS:
-        raise InputError("reason", f"must be at most {REASON_MAX_CHARS} characters")
+        raise InputError(
+            "reason", gettext("must be at most {reason_max_chars} characters").format(reason_max_chars=REASON_MAX_CHARS)
+        )
 
 
 # --- writing it down --------------------------------------------------------------------------------------------------

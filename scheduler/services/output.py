@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Max
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from scheduler.models import LogChunk, Node, Rank
@@ -23,9 +24,12 @@ def keep(*, node: Node, run_id: int, rank_index: int, offset: int, data: bytes) 
         InputError: an offset or a piece that cannot be.
     """
     if not 0 <= offset <= KEPT_MAX_BYTES:
-        raise InputError("offset", f"{offset} is not 0 to {KEPT_MAX_BYTES}")
+        raise InputError(
+            "offset",
+            gettext("{offset} is not 0 to {kept_max_bytes}").format(offset=offset, kept_max_bytes=KEPT_MAX_BYTES),
+        )
     if not 0 < len(data) <= CHUNK_MAX_BYTES:
-        raise InputError("data", f"is not 1 to {CHUNK_MAX_BYTES} bytes")
+        raise InputError("data", gettext("is not 1 to {chunk_max_bytes} bytes").format(chunk_max_bytes=CHUNK_MAX_BYTES))
     if not 0 <= rank_index < 2**31 or not 0 <= run_id < 2**63:
         return None
     rank = Rank.objects.filter(node=node, run=run_id, index=rank_index).first()

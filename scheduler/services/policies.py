@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
@@ -86,12 +87,16 @@ def change(*, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = No
 def _checked(name: str, value: Any) -> Any:
     """The value as it is stored."""
     if name not in KNOBS:
-        raise InputError(name, f"there is no such knob; there are {', '.join(sorted(KNOBS))}")
+        raise InputError(
+            name, gettext("there is no such knob; there are {choices}").format(choices=", ".join(sorted(KNOBS)))
+        )
     if name == "swap_margin":
         try:
             return str(Fraction(str(value)))
         except (ValueError, ZeroDivisionError):
-            raise InputError(name, f"{value!r} is not a number such as 0, 0.5 or 1/2") from None
+            raise InputError(
+                name, gettext("{value!r} is not a number such as 0, 0.5 or 1/2").format(value=value)
+            ) from None
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(name, f"{value!r} is not a whole number")
+        raise InputError(name, gettext("{value!r} is not a whole number").format(value=value))
     return value

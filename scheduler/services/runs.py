@@ -15,6 +15,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import DurationField, ExpressionWrapper, F, Func, Value
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
@@ -148,7 +149,7 @@ def stop_by_operator(*, run: Run, by: Person, reason: str, now: datetime | None 
     if not may(by, "node.operate", run.cluster):
         raise NotAllowed("node.operate")
     if not reason.strip():
-        raise InputError("reason", "say why, in a sentence: the owner reads it")
+        raise InputError("reason", gettext("say why, in a sentence: the owner reads it"))
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(run.cluster_id):
         policy = policies.as_policy(policies.latest(run.cluster))

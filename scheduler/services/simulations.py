@@ -15,6 +15,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import queries
 from budgets.authority import may
@@ -100,9 +101,14 @@ def compare(
         NotAllowed: somebody who is not signed in.
     """
     if not 1 <= len(variants) <= MOST_VARIANTS:
-        raise InputError("variants", f"must be 1 to {MOST_VARIANTS}, not {len(variants)}")
+        raise InputError(
+            "variants",
+            gettext("must be 1 to {most_variants}, not {variants}").format(
+                most_variants=MOST_VARIANTS, variants=len(variants)
+            ),
+        )
     if len({variant.name for variant in variants}) < len(variants):
-        raise InputError("variants", "need names of their own")
+        raise InputError("variants", gettext("need names of their own"))
     changes = [(variant.name, {"policy": dict(variant.policy)} if variant.policy else {}) for variant in variants]
     return _ask(Simulation.Kind.COMPARISON, by, source, changes, title=title, more=more, action=action, now=now)
 
@@ -133,11 +139,19 @@ def propose(
         InputError: names the field: no such child, more than the whole, a number that is no share.
     """
     if isinstance(weeks, bool) or not isinstance(weeks, int) or not 1 <= weeks <= 8:
-        raise InputError("weeks", f"must be 1 to 8, not {weeks!r}")
+        raise InputError("weeks", gettext("must be 1 to 8, not {weeks!r}").format(weeks=weeks))
     if not 1 <= len(proposals) <= MOST_PROPOSALS:
-        raise InputError("proposals", f"must be 1 to {MOST_PROPOSALS}, not {len(proposals)}")
+        raise InputError(
+            "proposals",
+            gettext("must be 1 to {most_proposals}, not {proposals}").format(
+                most_proposals=MOST_PROPOSALS, proposals=len(proposals)
+            ),
+        )
     if AS_THEY_WERE in proposals:
-        raise InputError("proposals", f"one is called {AS_THEY_WERE!r}, which is what it stands beside")
+        raise InputError(
+            "proposals",
+            gettext("one is called {as_they_were!r}, which is what it stands beside").format(as_they_were=AS_THEY_WERE),
+        )
     end = (now or timezone.now()).replace(minute=0, second=0, microsecond=0)
     changes: list[tuple[str, dict[str, Any]]] = [(AS_THEY_WERE, {})]
     changes += [(name, {"shares": _whole(parent, cluster, given)}) for name, given in proposals.items()]
@@ -159,13 +173,23 @@ def _whole(parent: BudgetNode, cluster: Cluster, given: Mapping[str, int]) -> di
     children = {row.node.code: row.basis_points for row in rows if row.parent_id == parent.pk}
     for code, amount in given.items():
         if code not in children:
-            raise InputError("shares", f"{code} is no child of {parent.code}")
+            raise InputError("shares", gettext("{code} is no child of {parent}").format(code=code, parent=parent.code))
         if isinstance(amount, bool) or not isinstance(amount, int) or not 0 <= amount <= WHOLE_BASIS_POINTS:
-            raise InputError("shares", f"{code}: must be 0 to {WHOLE_BASIS_POINTS} basis points, not {amount!r}")
+            raise InputError(
+                "shares",
+                gettext("{code}: must be 0 to {whole_basis_points} basis points, not {amount!r}").format(
+                    code=code, whole_basis_points=WHOLE_BASIS_POINTS, amount=amount
+                ),
+            )
     shares = children | dict(given)
     rest = WHOLE_BASIS_POINTS - sum(shares.values())
     if rest < 0:
-        raise InputError("shares", f"sum to {sum(shares.values()):,} basis points, more than {WHOLE_BASIS_POINTS:,}")
+        raise InputError(
+            "shares",
+            gettext("sum to {values:,} basis points, more than {whole_basis_points:,}").format(
+                values=sum(shares.values()), whole_basis_points=WHOLE_BASIS_POINTS
+            ),
+        )
     name = ROOT if parent.parent_id is None else parent.code
     return {**shares, f"{name}{UNASSIGNED}": rest}
 
@@ -196,7 +220,9 @@ def sweep(
         InputError: as for `compare`.
     """
     if knob not in KNOBS:
-        raise InputError("knob", f"must be one of {', '.join(KNOBS)}, not {knob!r}")
+        raise InputError(
+            "knob", gettext("must be one of {choices}, not {knob!r}").format(choices=", ".join(KNOBS), knob=knob)
+        )
     try:
         numbers = read_values(KNOBS[knob], values)
         changes = parts(KNOBS[knob], numbers, seeds)
@@ -229,7 +255,7 @@ def _ask(
     if by is not None and not may(by, "simulation.run"):
         raise NotAllowed("simulation.run")
     if len(title) > TITLE_LENGTH:
-        raise InputError("title", f"at most {TITLE_LENGTH} characters")
+        raise InputError("title", gettext("at most {title_length} characters").format(title_length=TITLE_LENGTH))
     at = (now or timezone.now()).replace(microsecond=0)
     said_of_it: dict[str, Any] = {"more": None if more is None else {"name": more.name, "content": more.content}}
     row = Simulation(kind=kind, made_by=by, made_at=at, action=action, parent=parent, title=title)
@@ -279,26 +305,36 @@ def _title(source: Source) -> str:
 
 def _check_time(source: History, now: datetime) -> None:
     if source.end <= source.start:
-        raise InputError("until", "must be after the start")
+        raise InputError("until", gettext("must be after the start"))
     if source.end > now:
-        raise InputError("until", "is still to come: only what is over can be replayed")
+        raise InputError("until", gettext("is still to come: only what is over can be replayed"))
     if source.end - source.start > LONGEST:
-        raise InputError("from", f"at most {LONGEST.days // 7} weeks can be replayed")
+        raise InputError("from", gettext("at most {days} weeks can be replayed").format(days=LONGEST.days // 7))
 
 
 def _checked(source: File, more: File | None, changes: Sequence[tuple[str, dict[str, Any]]]) -> bytes:
     """The scenario's text, compressed, when it is a scenario that every variant can be made of."""
     for field_name, file in (("scenario", source), ("more", more)):
         if file is not None and len(file.content) > FILE_BYTES:
-            raise InputError(field_name, f"{file.name} is larger than {FILE_BYTES // 1024 // 1024} MB")
+            raise InputError(
+                field_name,
+                gettext("{file} is larger than {file_bytes} MB").format(
+                    file=file.name, file_bytes=FILE_BYTES // 1024 // 1024
+                ),
+            )
     try:
         base = parse(source.content)
     except ScenarioError as error:
         raise InputError("scenario", str(error)) from None
     if not base.jobs:
-        raise InputError("scenario", "workloads: there are none")
+        raise InputError("scenario", gettext("workloads: there are none"))
     if len(base.jobs) > MOST_WORKLOADS:
-        raise InputError("scenario", f"workloads: at most {MOST_WORKLOADS:,} can be simulated here")
+        raise InputError(
+            "scenario",
+            gettext("workloads: at most {most_workloads:,} can be simulated here").format(
+                most_workloads=MOST_WORKLOADS
+            ),
+        )
     try:
         base = base if more is None else with_more(base, more.content)
     except ScenarioError as error:
@@ -322,7 +358,7 @@ def cancel(*, simulation: Simulation, by: Person, now: datetime | None = None) -
         NotAllowed: it is not theirs.
     """
     if not may(by, "simulation.cancel", simulation):
-        raise NotAllowed("simulation.cancel", "this simulation is not yours to cancel")
+        raise NotAllowed("simulation.cancel", gettext("this simulation is not yours to cancel"))
     at = (now or timezone.now()).replace(microsecond=0)
     open_states = Simulation.OPEN_STATES
     with transaction.atomic():
@@ -341,7 +377,7 @@ def try_again(*, simulation: Simulation, by: Person, now: datetime | None = None
         NotAllowed: it is not theirs. InputError: they have too many that are not over.
     """
     if not may(by, "simulation.cancel", simulation):
-        raise NotAllowed("simulation.cancel", "this simulation is not yours to try again")
+        raise NotAllowed("simulation.cancel", gettext("this simulation is not yours to try again"))
     again = (Simulation.State.FAILED, Simulation.State.CANCELLED)
     with transaction.atomic():
         _asked_before(by, "")

@@ -13,6 +13,7 @@ from fractions import Fraction
 from django.db import transaction
 from django.db.models import F, Q, Sum
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import queries
 from budgets.errors import InputError
@@ -49,13 +50,20 @@ def put(*, node: BudgetNode, cluster: Cluster, percent: int, by: Person) -> Thre
         InputError: not 1 to 200, or marked already. NotAllowed: `by` is no manager of it.
     """
     if type(percent) is not int or not 1 <= percent <= PERCENT_MAX:
-        raise InputError("percent", f"must be a whole number from 1 to {PERCENT_MAX}")
+        raise InputError(
+            "percent", gettext("must be a whole number from 1 to {percent_max}").format(percent_max=PERCENT_MAX)
+        )
     with transaction.atomic():
         row = checks.locked(node)
         checks.allowed(by, "share.change", row)
         mark, is_new = Threshold.objects.get_or_create(node=row, cluster=cluster, percent=percent)
         if not is_new:
-            raise InputError("percent", f"{percent} % of {row.code} on {cluster.name} is marked already")
+            raise InputError(
+                "percent",
+                gettext("{percent} % of {row} on {cluster} is marked already").format(
+                    percent=percent, row=row.code, cluster=cluster.name
+                ),
+            )
         return mark
 
 

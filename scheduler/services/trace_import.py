@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import queries
 from budgets.errors import InputError
@@ -62,13 +63,13 @@ def store(
         InputError: names what is taken or wrong.
     """
     if not jobs:
-        raise InputError("jobs", "there are none")
+        raise InputError("jobs", gettext("there are none"))
     if sum(quotas.values()) == 0:
-        raise InputError("shares", "sum to 0")
+        raise InputError("shares", gettext("sum to 0"))
     start = min(job.submitted_at for job in jobs)
     end = max(job.submitted_at + timedelta(seconds=job.duration_s) for job in jobs)
     if end > timezone.now():
-        raise InputError("jobs", f"one ends at {end:%Y-%m-%d %H:%M}, which is still to come")
+        raise InputError("jobs", gettext("one ends at {end:%Y-%m-%d %H:%M}, which is still to come").format(end=end))
     with transaction.atomic():
         row = clusters.create(name=cluster, executor=Cluster.Executor.SIMULATED, title=f"Imported: {cluster}")
         root = BudgetNode.objects.filter(parent=None).first() or tree.create_root(

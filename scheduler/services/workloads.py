@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
+from django.utils.translation import gettext
 
 from budgets import queries
 from budgets.authority import may
@@ -125,10 +126,12 @@ def submit_array(*, count: int, now: datetime | None = None, **request: object) 
         InputError, NotAllowed: as for `submit`.
     """
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= ARRAY_MAX:
-        raise InputError("count", f"must be 1 to {ARRAY_MAX}, not {count!r}")
+        raise InputError(
+            "count", gettext("must be 1 to {array_max}, not {count!r}").format(array_max=ARRAY_MAX, count=count)
+        )
     one = Asked(**request)  # type: ignore[arg-type]
     if not isinstance(one.environment, Mapping):
-        raise InputError("environment", "must be names with texts")
+        raise InputError("environment", gettext("must be names with texts"))
     tasks = [
         replace(
             one,
@@ -146,7 +149,7 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
     for request in requests:
         asked.check(request)
     if first.owner is not None and not may(first.owner, "workload.submit", first.leaf):
-        raise NotAllowed("workload.submit", f"you are no member of {first.leaf.code}")
+        raise NotAllowed("workload.submit", gettext("you are no member of {leaf}").format(leaf=first.leaf.code))
     _check_may_run(first)
     _check_variables(first)
     at = (now or timezone.now()).replace(microsecond=0)
@@ -195,7 +198,12 @@ def _check_may_run(request: Asked) -> None:
         return
     if not may(request.owner, "workload.run_any_command", request.cluster):
         programs = ", ".join(settings.OPEN_PROGRAMS)
-        raise InputError("command", f"on these nodes only an operator may run that; everybody may run {programs}")
+        raise InputError(
+            "command",
+            gettext("on these nodes only an operator may run that; everybody may run {programs}").format(
+                programs=programs
+            ),
+        )
 
 
 def _check_variables(request: Asked) -> None:
@@ -204,7 +212,7 @@ def _check_variables(request: Asked) -> None:
         return
     foreign = sorted(set(request.environment) - {asked.ARRAY_INDEX})
     if foreign and not may(request.owner, "workload.run_any_command", request.cluster):
-        raise InputError(f"environment.{foreign[0]}", "on these nodes only an operator may set variables")
+        raise InputError(f"environment.{foreign[0]}", gettext("on these nodes only an operator may set variables"))
 
 
 def _submitted_before(requests: Sequence[Asked]) -> list[Workload]:
@@ -236,7 +244,9 @@ def _refusal(request: Asked, room: Room) -> Reason | None:
     rows = {row.node.pk: row for row in queries.tree_on(request.cluster, queries.today(), also=[request.leaf.pk])}
     place = rows[request.leaf.pk]
     if place.has_children:
-        raise InputError("leaf", f"{request.leaf.code} has nodes below it: submit to one of these")
+        raise InputError(
+            "leaf", gettext("{leaf} has nodes below it: submit to one of these").format(leaf=request.leaf.code)
+        )
     room_milli = room.total_milli
     if request.node is not None:
         room_milli = request.node.devices.count() * WHOLE_DEVICE_MILLI
@@ -312,7 +322,7 @@ def cancel(*, workload: Workload, by: Person | None, reason: str = "", now: date
         NotAllowed: it is not theirs.
     """
     if by is not None and not may(by, "workload.cancel", workload):
-        raise NotAllowed("workload.cancel", "this workload is not yours to cancel")
+        raise NotAllowed("workload.cancel", gettext("this workload is not yours to cancel"))
     at = (now or timezone.now()).replace(microsecond=0)
     cluster_id = workload.cluster_id
     with events.changing(cluster_id):

@@ -5,6 +5,14 @@
 
 (() => {
   const NARROW_PX = 640;
+  const language = document.documentElement.lang || "en";
+  const named = (options, month, day) =>
+    new Intl.DateTimeFormat(language, { timeZone: "UTC", ...options }).format(Date.UTC(2023, month, day));
+  const weekdays = style => [...Array(7).keys()].map(index => named({ weekday: style }, 0, 1 + index)); /* from Sunday */
+  const months = style => [...Array(12).keys()].map(index => named({ month: style }, index, 1));
+  const locales = { [language]: { dictionary: {}, format: {
+    days: weekdays("long"), shortDays: weekdays("short"), months: months("long"), shortMonths: months("short"),
+  } } };
   const probe = document.createElement("i");
   probe.hidden = true;
 
@@ -38,7 +46,7 @@
       layout.margin.r = 8;
       layout.annotations = (layout.annotations || []).filter(note => note.name !== "edge");
     }
-    window.Plotly.react(plot, spec.data, layout, { displayModeBar: false, responsive: true, locale: "en" });
+    window.Plotly.react(plot, spec.data, layout, { displayModeBar: false, responsive: true, locale: language, locales });
     plot.querySelectorAll(".main-svg").forEach(svg => svg.setAttribute("aria-hidden", "true"));
     figure.dataset.drawn = "yes";
   };

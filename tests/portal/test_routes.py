@@ -51,6 +51,8 @@ ROUTES = [
     Route("logout/", "/logout/", (405, 405, 405, 405, 405)),
     Route("theme/", "/theme/", (405, 405, 405, 405, 405)),
     Route("theme/", "/theme/", (400, 400, 400, 400, 400), "post"),
+    Route("language/", "/language/", (405, 405, 405, 405, 405)),
+    Route("language/", "/language/", (400, 400, 400, 400, 400), "post"),
     same("tree/", "/tree/"),
     same("tree/<slug:cluster>/", "/tree/north/"),
     same("tree/<slug:cluster>/", "/tree/north/", htmx=True),

@@ -1,0 +1,1 @@
+"""Spanish: see the package."""
