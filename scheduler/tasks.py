@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from budgets.models import Cluster
 from scheduler import loop
-from scheduler.services import bad_ends, passes, simulating, thresholds, timeline, usage, utilization
+from scheduler.services import bad_ends, forecasts, passes, simulating, thresholds, timeline, usage, utilization
 
 
 @shared_task(ignore_result=True)
@@ -73,6 +73,17 @@ def prepare_simulation(simulation_id: int) -> bool:
 def run_simulation_part(part_id: int) -> bool:
     """Run one variant of a simulation."""
     return simulating.run_part(part_id)
+
+
+@shared_task(
+    acks_late=False,
+    time_limit=forecasts.TIME_LIMIT_S + 30,
+    soft_time_limit=forecasts.TIME_LIMIT_S,
+    ignore_result=True,
+)
+def make_forecast(forecast_id: int) -> bool:
+    """Make a forecast that somebody asked for by looking."""
+    return forecasts.make(forecast_id)
 
 
 @shared_task(ignore_result=True)

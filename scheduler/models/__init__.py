@@ -15,6 +15,7 @@ from scheduler.models.execution import (
     SavedDirectory,
 )
 from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField, TimestampRange
+from scheduler.models.forecasts import Forecast, ForecastStart
 from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
 from scheduler.models.simulations import Simulation, SimulationPart
@@ -29,6 +30,8 @@ __all__ = [
     "Decision",
     "Device",
     "Event",
+    "Forecast",
+    "ForecastStart",
     "Holding",
     "JoinToken",
     "LogChunk",
