@@ -245,6 +245,8 @@ def _job(wish: _Wish) -> Job:
         is_resumable=one.is_resumable,
         priority=one.priority,
         restart_cost_s=one.restart_cost_s,
+        startup_s=one.startup_s,
+        exit_delay_s=one.exit_delay_s,
     )
 
 

@@ -1,0 +1,136 @@
+"""What held devices did: how long runs were starting, starting again, and saving, and how busy nodes measured the rest.
+
+The first three are computed from the rows of runs, the activity is what nodes measured; where nothing was measured
+there is no figure. Amounts are thousandths of the unit times seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from fractions import Fraction
+
+from django.db import connection
+
+from budgets.models import Cluster
+from scheduler.queries.spans import Steps
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """Of held device time: what it was, and what was measured of it.
+
+    Attributes:
+        held_milli_s: all of it.
+        startup_milli_s: from a workload's first start until every rank really ran.
+        restart_milli_s: the same of its later runs: coming back after a preemption or a lost node.
+        saving_milli_s: from being told to stop until the devices were free.
+        lost_milli_s: ran, and nothing of it was kept: a workload that cannot be resumed was preempted or lost.
+        measured_milli_s: over which nodes measured activity.
+        busy_milli_s: that activity.
+    """
+
+    held_milli_s: int = 0
+    startup_milli_s: int = 0
+    restart_milli_s: int = 0
+    saving_milli_s: int = 0
+    lost_milli_s: int = 0
+    measured_milli_s: int = 0
+    busy_milli_s: int = 0
+
+    @property
+    def utilization(self) -> float | None:
+        """Activity over the time that was measured, 0 to 1; None where nothing was."""
+        return self.busy_milli_s / self.measured_milli_s if self.measured_milli_s else None
+
+    @property
+    def measured(self) -> float | None:
+        """How much of the held time was measured, 0 to 1; None where nothing was held."""
+        return min(1.0, self.measured_milli_s / self.held_milli_s) if self.held_milli_s else None
+
+    @property
+    def running_milli_s(self) -> int:
+        """Held and none of the other four: it ran, and what it did was kept."""
+        return self.held_milli_s - (
+            self.startup_milli_s + self.restart_milli_s + self.saving_milli_s + self.lost_milli_s
+        )
+
+    @property
+    def idle_milli_s(self) -> int:
+        """Measured and not busy."""
+        return self.measured_milli_s - self.busy_milli_s
+
+    def part(self, milli_s: int) -> Fraction | None:
+        """A part of the held time."""
+        return Fraction(milli_s, self.held_milli_s) if self.held_milli_s else None
+
+    def __add__(self, other: Activity) -> Activity:
+        """Both together."""
+        return Activity(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Activity)))
+
+
+# Each run is cut where its phases end, each phase at whole hours, and both at the ends of the window.
+PHASES = """
+runs AS (
+    SELECT r.id, r.number, r.path, r.size_milli, r.started_at AS begins, coalesce(r.ended_at, t.now) AS ends,
+        least(coalesce(r.running_at, t.now), coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS up,
+        least(coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS told,
+        NOT w.resumable AND r.state = 'ended' AND w.state IN ('preempted', 'lost') AND w.ended_at = r.ended_at
+            AS is_lost
+    FROM scheduler_run r JOIN scheduler_workload w ON w.id = r.workload_id
+    CROSS JOIN (SELECT %(now)s::timestamptz AS now) t
+    WHERE r.cluster_id = %(cluster)s AND r.started_at < %(end)s AND (r.ended_at IS NULL OR r.ended_at > %(start)s)
+), phases AS (
+    SELECT id, path, CASE number WHEN 1 THEN 'startup' ELSE 'restart' END AS phase, size_milli, begins, up AS ends
+    FROM runs
+    UNION ALL SELECT id, path, 'lost', size_milli, up, told FROM runs WHERE is_lost
+    UNION ALL SELECT id, path, 'running', size_milli, up, told FROM runs WHERE NOT is_lost
+    UNION ALL SELECT id, path, 'saving', size_milli, greatest(told, up), ends FROM runs
+), cut AS (
+    SELECT id, path, phase, size_milli,
+        greatest(extract(epoch FROM begins), extract(epoch FROM %(start)s::timestamptz))::bigint AS begins,
+        least(extract(epoch FROM ends), extract(epoch FROM %(end)s::timestamptz),
+            extract(epoch FROM %(now)s::timestamptz))::bigint AS ends
+    FROM phases WHERE begins < ends AND begins < %(end)s AND ends > %(start)s
+)"""
+
+PHASES_SQL = f"""
+WITH {PHASES}, pieces AS (
+    SELECT phase, width_bucket(to_timestamp(hour), %(starts)s::timestamptz[]) - 1 AS place,
+        size_milli * (least(ends, hour + 3600) - greatest(begins, hour)) AS milli_s
+    FROM cut, generate_series(begins / 3600 * 3600, ends - 1, 3600) hour
+)
+SELECT place, sum(milli_s)::bigint, {
+    ", ".join(
+        f"coalesce(sum(milli_s) FILTER (WHERE phase = '{name}'), 0)::bigint"
+        for name in ("startup", "restart", "saving", "lost")
+    )
+}
+FROM pieces GROUP BY place"""
+
+MEASURED_SQL = """
+SELECT width_bucket(u.hour, %(starts)s::timestamptz[]) - 1, sum(u.measured_milli_s)::bigint, sum(u.busy_milli_s)::bigint
+FROM scheduler_utilizationhour u
+WHERE u.cluster_id = %(cluster)s AND u.hour >= %(start)s AND u.hour < %(end)s
+GROUP BY 1"""
+
+
+def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]:
+    """What the cluster's held devices did in each step; what goes on is cut at `now`. Two queries."""
+    values = {
+        "cluster": cluster.pk,
+        "start": steps.start,
+        "end": steps.end,
+        "starts": list(steps.starts),
+        "now": now,
+    }
+    found = [Activity()] * len(steps.starts)
+    with connection.cursor() as cursor:
+        cursor.execute(PHASES_SQL, values)
+        for place, *amounts in cursor:
+            found[place] += Activity(*amounts)
+        cursor.execute(MEASURED_SQL, values)
+        for place, measured, busy in cursor:
+            found[place] += Activity(measured_milli_s=measured, busy_milli_s=busy)
+    return found
