@@ -16,8 +16,9 @@ from django.utils.translation import gettext, gettext_lazy
 from budgets.models import Cluster
 from budgets.queries import midnight
 from portal import formats
+from scheduler.queries.preempted import RunLine
 from scheduler.queries.usage import Series
-from scheduler.queries.workload import Explanation, RunLine
+from scheduler.queries.workload import Explanation
 
 MILLI = 1_000
 MARKS_MAX = 10_000

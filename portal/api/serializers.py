@@ -14,9 +14,10 @@ from budgets.queries import TreeRow
 from portal.api.problems import Strict
 from scheduler.models import Node, Workload
 from scheduler.queries.levels import Level
+from scheduler.queries.preempted import Preemption, RunLine, Side
 from scheduler.queries.queue import QueuePage, Row
 from scheduler.queries.usage import Books, Series
-from scheduler.queries.workload import Explanation, Neighbour, Preemption, RunLine, Side
+from scheduler.queries.workload import Explanation, Neighbour
 
 # --- what it takes ----------------------------------------------------------------------------------------------------
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from fractions import Fraction
+from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
 
 from django.utils import timezone
 
 from scheduler.models import Claim, Decision, Event, Reservation, Run, Workload
+from scheduler.queries.ahead import Group, groups
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
-from scheduler.queries.queue import nodes_of, waiting
+from scheduler.queries.preempted import Preemption, RunLine, preemptions_of, runs_of
+from scheduler.queries.queue import waiting
 from scheduler.services import policies
 
 AHEAD_SHOWN = 10
@@ -53,75 +53,6 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class RunLine:
-    """One run with its contract and its charge. `charged_milli_s` is 0 for an unallocated run."""
-
-    pk: int
-    number: int
-    state: str
-    size_milli: int
-    funded: bool
-    min_runtime_s: int
-    nodes: Sequence[str]
-    started_at: datetime
-    running_at: datetime | None
-    contract_ends_at: datetime | None
-    stop_asked_at: datetime | None
-    leave_by: datetime | None
-    ended_at: datetime | None
-    end_reason: str
-    exit_code: int | None
-    preempted_by: str | None
-    held_milli_s: int
-    charged_milli_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One side of a preemption by fair share, at that instant."""
-
-    code: str
-    name: str
-    used_milli_s: int
-    committed_milli_s: int
-    margin_milli_s: Fraction
-    shares: int
-    entitled_milli_s: Fraction
-
-    @property
-    def served(self) -> Fraction | None:
-        """(used + committed + margin) / entitled."""
-        if not self.entitled_milli_s:
-            return None
-        return (self.used_milli_s + self.committed_milli_s + self.margin_milli_s) / self.entitled_milli_s
-
-
-@dataclass(frozen=True, slots=True)
-class Preemption:
-    """A run that was told to leave: by whom, under which rule, with which numbers.
-
-    `took` and `gave` are the two sides where they were compared (rules (a) and (b) of semantics.md section 4);
-    `priorities` are (newcomer's, this one's) within one leaf.
-    """
-
-    at: datetime
-    run_number: int
-    run_size_milli: int
-    code: str
-    text: str
-    by: str | None
-    left_at: datetime | None
-    leave_by: datetime | None
-    contract_over_for_s: int | None
-    took: Side | None
-    gave: Side | None
-    priorities: Sequence[int] | None
-    newcomer_protected_until: datetime | None
-    newcomer_size_milli: int
-    newcomer_min_runtime_s: int
-
-
-@dataclass(frozen=True, slots=True)
 class EventLine:
     """Something that happened to it."""
 
@@ -134,7 +65,11 @@ class EventLine:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Everything that the page of a workload says."""
+    """Everything that the page of a workload says.
+
+    `promised_at` is the instant of its reservation, from which on devices are its own; `certain_at` the latest start,
+    when those who hold them have had their grace to leave.
+    """
 
     workload: Workload
     now: datetime
@@ -146,7 +81,9 @@ class Explanation:
     same_leaf: Sequence[Neighbour]
     ahead: Sequence[Neighbour]
     ahead_count: int
+    groups: Sequence[Group]
     promised_at: datetime | None
+    certain_at: datetime | None
     claimed_nodes: Sequence[str]
     waits_for: Sequence[str]
     runs: Sequence[RunLine]
@@ -187,22 +124,25 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
     )
     numbers = {run.pk: run.number for run in rows}
     root = levels.rows[0] if levels.rows else None
+    policy = policies.Policy() if last is None else policies.as_policy(last.policy)
     return Explanation(
         workload=workload,
         now=instant,
         as_of=None if last is None else last.at,
         leaf=leaf,
-        window_s=policies.as_policy(last.policy).lookback_s if last is not None else 0,
+        window_s=policy.lookback_s if last is not None else 0,
         waiting_funded=root.waiting if root is not None else 0,
         steps=_steps(levels, leaf),
         same_leaf=same_leaf,
         ahead=ahead,
         ahead_count=ahead_count,
+        groups=groups(workload, levels) if is_waiting else [],
         promised_at=None if promise is None else promise.starts_at,
+        certain_at=None if promise is None else promise.starts_at + timedelta(seconds=policy.grace_s),
         claimed_nodes=[] if claim is None else sorted(claim.holdings),
         waits_for=_codes_of([] if claim is None else claim.waits_for),
-        runs=_runs(rows, instant),
-        preemptions=_preemptions(decisions, rows, levels),
+        runs=runs_of(rows, instant),
+        preemptions=preemptions_of(decisions, rows, levels),
         took_from=_codes_of(list(Run.objects.filter(preempted_by=workload).values_list("pk", flat=True))),
         decisions=decisions,
         events=_events(workload, numbers),
@@ -249,109 +189,6 @@ def _codes_of(run_ids: Sequence[int]) -> list[str]:
     """Codes of the workloads whose runs these are."""
     rows = Run.objects.filter(pk__in=run_ids).order_by("workload__code")
     return list(rows.values_list("workload__code", flat=True).distinct())
-
-
-def _runs(rows: Sequence[Run], now: datetime) -> list[RunLine]:
-    nodes = nodes_of([run.pk for run in rows])
-    found = []
-    for run in rows:
-        held_s = max(0, int(((run.ended_at or now) - run.started_at).total_seconds()))
-        found.append(
-            RunLine(
-                pk=run.pk,
-                number=run.number,
-                state=run.state,
-                size_milli=run.size_milli,
-                funded=run.funded,
-                min_runtime_s=run.min_runtime_s,
-                nodes=nodes.get(run.pk, []),
-                started_at=run.started_at,
-                running_at=run.running_at,
-                contract_ends_at=run.contract_ends_at,
-                stop_asked_at=run.stop_asked_at,
-                leave_by=run.leave_by,
-                ended_at=run.ended_at,
-                end_reason=run.end_reason,
-                exit_code=run.exit_code,
-                preempted_by=run.preempted_by.code if run.preempted_by else None,
-                held_milli_s=held_s * run.size_milli,
-                charged_milli_s=held_s * run.size_milli if run.funded else 0,
-            )
-        )
-    return found
-
-
-# --- preemptions ------------------------------------------------------------------------------------------------------
-
-
-def _preemptions(decisions: Sequence[Decision], rows: Sequence[Run], levels: Levels) -> list[Preemption]:
-    runs = {run.pk: run for run in rows}
-    made = [each for each in decisions if each.action == "preempt" and each.run_id in runs]
-    newcomers = Run.objects.filter(workload__in=[each.by_id for each in made if each.by_id]).order_by("number")
-    starts = list(newcomers.values_list("workload_id", "started_at", "contract_ends_at"))
-    found = []
-    for each in made:
-        run = runs[each.run_id or 0]
-        until = next(
-            (ends for workload_id, began, ends in starts if workload_id == each.by_id and began >= each.at), None
-        )
-        took, gave = _sides(each, levels)
-        found.append(
-            Preemption(
-                at=each.at,
-                run_number=run.number,
-                run_size_milli=run.size_milli,
-                code=each.code,
-                text=each.text,
-                by=each.by.code if each.by else None,
-                left_at=run.ended_at,
-                leave_by=run.leave_by,
-                contract_over_for_s=each.numbers.get("contract_over_for_s"),
-                took=took,
-                gave=gave,
-                priorities=each.numbers.get("priorities"),
-                newcomer_protected_until=until,
-                newcomer_size_milli=each.by.size_milli if each.by else 0,
-                newcomer_min_runtime_s=each.by.min_runtime_s if each.by else 0,
-            )
-        )
-    return found
-
-
-def _sides(decision: Decision, levels: Levels) -> tuple[Side | None, Side | None]:
-    """Both sides' numbers as they were stored; entitlements as the deciding pass had them."""
-    sides = decision.numbers.get("sides")
-    if not sides or decision.made_in is None:
-        return None, None
-    margin = Fraction(*decision.numbers.get("margin_milli_s", (0, 1)))
-    whole_milli_s = _whole_milli_s(levels)
-    took, gave = (
-        _side(side, decision, levels, whole_milli_s, added)
-        for side, added in zip(sides, (margin, Fraction(0)), strict=True)
-    )
-    return took, gave
-
-
-def _whole_milli_s(levels: Levels) -> Fraction:
-    """All of the cluster in one lookback."""
-    return levels.rows[0].entitled_milli_s if levels.rows else Fraction(0)
-
-
-def _side(
-    side: Mapping[str, Any], decision: Decision, levels: Levels, whole_milli_s: Fraction, margin: Fraction
-) -> Side:
-    assert decision.made_in is not None
-    level = levels.of.get(side["node"])
-    entitlement = Fraction(*decision.made_in.figures.get(side["node"], {}).get("entitlement", (0, 1)))
-    return Side(
-        code=side["node"],
-        name=level.name if level else side["node"],
-        used_milli_s=side["used_milli_s"],
-        committed_milli_s=side["committed_milli_s"],
-        margin_milli_s=margin,
-        shares=side["shares"],
-        entitled_milli_s=entitlement * whole_milli_s,
-    )
 
 
 def _events(workload: Workload, numbers: Mapping[int, int]) -> list[EventLine]:
