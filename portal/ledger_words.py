@@ -45,6 +45,19 @@ VERBS = {
     "house.changed": gettext_lazy("rules of the house changed"),
 }
 """What each verb of the ledger is called on pages, in the order of filters."""
+ON_ITS_OWN = {
+    "submitted": gettext_lazy("Submitted"),
+    "attached": gettext_lazy("File attached"),
+    "returned": gettext_lazy("Returned"),
+    "went_up": gettext_lazy("Went up"),
+    "passed_up": gettext_lazy("Passed up"),
+    "approved": gettext_lazy("Approved"),
+    "denied": gettext_lazy("Denied"),
+    "withdrawn": gettext_lazy("Withdrawn"),
+    "proposed": gettext_lazy("Proposed"),
+    "applied": gettext_lazy("Applied"),
+}
+"""The same on the page of what it is about: there "request" needs not be said."""
 
 Spells = Sequence[Mapping]
 
@@ -62,6 +75,12 @@ class Diff:
 def called(verb: str) -> str:
     """What a verb is called; one without a name of its own is shown as it is stored."""
     return str(VERBS.get(verb, verb))
+
+
+def short(verb: str) -> str:
+    """A verb on the page of what it is about: request.went_up is "Went up"."""
+    last = verb.split(".")[-1]
+    return str(ON_ITS_OWN.get(last, last.replace("_", " ").capitalize()))
 
 
 def diffs_of(entry: LedgerEntry, names: Mapping[int, str], people: Mapping[int, str]) -> list[Diff]:

@@ -12,9 +12,11 @@ class SchedulerConfig(AppConfig):
     def ready(self) -> None:
         """Register rights, what a change of the budget tree does to workloads, and what carries out which clusters."""
         from budgets.models import Cluster
-        from scheduler import authority  # noqa: F401 (importing it registers its actions)
+        from budgets.sentences import add
+        from scheduler import authority, sentences  # noqa: F401 (importing it registers its actions)
         from scheduler.services import agents, executors, leaves, simulation
 
+        add(sentences.PATTERNS)
         leaves.listen()
         executors.register(Cluster.Executor.AGENT, agents.Agents())
         executors.register(Cluster.Executor.SIMULATED, simulation.Simulated())

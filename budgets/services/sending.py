@@ -22,10 +22,13 @@ from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import transaction
 from django.db.models import Q
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.formats import date_format
+from django.utils.translation import gettext, ngettext
 
 from budgets import queries
 from budgets.models import Digest, Message, Person, Webhook
+from budgets.sentences import said
 from budgets.services import webhooks
 
 log = structlog.get_logger(__name__)
@@ -221,30 +224,38 @@ def letter_key(row: Message | Digest) -> str:
 
 
 def letter_of(row: Message | Digest) -> Letter:
-    """A message, or a digest with all that is in it, in words."""
+    """A message, or a digest with all that is in it, in words of the person's language."""
+    with translation.override(row.person.language or settings.LANGUAGE_CODE):
+        return _letter_of(row)
+
+
+def _letter_of(row: Message | Digest) -> Letter:
     key = letter_key(row)
     if isinstance(row, Message):
-        return Letter(key, row.subject, _text([row]), {"id": key, **_posted(row)})
+        return Letter(key, said(row.subject), _text([row]), {"id": key, **_posted(row)})
     messages = list(row.messages.order_by("id"))
-    count = f"{len(messages)} message{'s' if len(messages) != 1 else ''}"
+    subject = ngettext("{number} message up to {day}", "{number} messages up to {day}", len(messages))
+    subject = subject.format(number=len(messages), day=date_format(row.day, "j M Y"))
     posted = {"id": key, "digest": row.day.isoformat(), "messages": [_posted(each) for each in messages]}
-    return Letter(key, f"{count} up to {row.day:%-d %b %Y}", _text(messages), posted)
+    return Letter(key, subject, _text(messages), posted)
 
 
 def _text(messages: Iterable[Message]) -> str:
     parts = []
     for each in messages:
-        parts += [part for part in (each.subject, each.text, settings.URL + each.path if each.path else "") if part]
+        address = settings.URL + each.path if each.path else ""
+        parts += [part for part in (said(each.subject), said(each.text), address) if part]
         parts.append("")
-    parts += ["-- ", f"How you are told of what: {settings.URL}/messages/choices/"]
+    choices = f"{settings.URL}/messages/choices/"
+    parts += ["-- ", gettext("How you are told of what: {address}").format(address=choices)]
     return "\n".join(parts)
 
 
 def _posted(message: Message) -> dict[str, Any]:
     return {
         "kind": message.kind,
-        "subject": message.subject,
-        "text": message.text,
+        "subject": said(message.subject),
+        "text": said(message.text),
         "url": settings.URL + message.path if message.path else None,
         "at": message.at.isoformat(),
     }

@@ -10,11 +10,11 @@ from typing import Any
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
-from budgets import authority, queries
+from budgets import authority, queries, sentences
 from budgets.models import BudgetNode, Cluster, Message, Person, Role, RoleGrant
-from portal import formats
+from portal import formats, ledger_words
 from portal.sheet import Number
 from scheduler.models import Workload
 
@@ -83,22 +83,21 @@ def ratio(value: float | None) -> str:
     return formats.NOT_APPLICABLE if value is None else formats.measured(Fraction(value))
 
 
-INSTANT_GIVEN = "at the instant given"
-"""What the engine's sentences say instead of an instant: they hold none (scheduler/engine/explain.py)."""
+register.filter("said", sentences.said)
 
 
 @register.filter
 def reason_at(text: str, at: datetime | None) -> str:
-    """The engine's sentence with the instant that it only points at."""
-    if at is None or INSTANT_GIVEN not in text:
-        return text
-    return text.replace(INSTANT_GIVEN, f"by {formats.near_instant(at, datetime.now(UTC))}")
+    """The engine's sentence, in the reader's language, with the instant that it only points at."""
+    if at is not None and sentences.AT_GIVEN in text:
+        text = text.replace(sentences.AT_GIVEN, f"by {formats.near_instant(at, datetime.now(UTC))}")
+    return sentences.said(text)
 
 
 @register.filter
 def bare_reason(text: str) -> str:
     """A reason without the word that the state beside it says already."""
-    bare = text.removeprefix("Waiting: ")
+    bare = text.removeprefix(gettext("Waiting:")).lstrip()
     return bare[:1].upper() + bare[1:]
 
 
@@ -154,7 +153,9 @@ def near_exact(at: datetime, now: datetime) -> str:
 @register.filter
 def exit_words(code: int) -> str:
     """exit 1, or the signal that ended it."""
-    return f"signal {-code}" if code < 0 else f"exit {code}"
+    if code < 0:
+        return gettext("signal {number}").format(number=-code)
+    return gettext("exit {number}").format(number=code)
 
 
 @register.filter
@@ -236,7 +237,9 @@ def spark(ratios: Sequence[Fraction | None], words: str) -> SafeString:
         '<svg class="spark" width="92" height="24" viewBox="0 0 92 24" role="img" aria-label="{}">'
         '<line class="ref" x1="0" x2="90" y1="{}" y2="{}"/>'
         '<polyline points="{}"/><circle cx="{}" cy="{}" r="2.2"/></svg>',
-        f"{words}: from {known[0][1] * 100:.0f} to {known[-1][1] * 100:.0f}",
+        gettext("{words}: from {first} to {last}").format(
+            words=words, first=f"{known[0][1] * 100:.0f}", last=f"{known[-1][1] * 100:.0f}"
+        ),
         f"{y(1):.1f}",
         f"{y(1):.1f}",
         points,
@@ -308,7 +311,7 @@ def request_tag(state: str) -> SafeString:
 @register.filter
 def verb_words(verb: str) -> str:
     """A verb of the ledger as people say it: request.went_up is "went up"."""
-    return verb.split(".")[-1].replace("_", " ").capitalize()
+    return ledger_words.short(verb)
 
 
 @register.filter

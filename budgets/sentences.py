@@ -1,0 +1,233 @@
+"""What is stored in English, in the reader's language.
+
+Reasons, messages and entries are stored as the sentence that somebody was told, in English. To a reader of another
+language it is said by its pattern: the stored sentence is taken apart into its words and numbers, and put together as
+the catalogue says that pattern. What fits no pattern (what people wrote themselves) stays as it is stored, and so does
+a list of names that could be read in two ways.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from django.utils.dates import MONTHS_3, WEEKDAYS_ABBR
+from django.utils.translation import get_language, gettext, gettext_noop
+
+ENGLISH = "en"
+NARROW_NBSP = "\u202f"
+AT_GIVEN = "at the instant given"
+"""What sentences say instead of an instant: they hold none."""
+KEPT = 8_192
+"""Sentences whose translation is remembered: a page of a queue says few again and again."""
+
+PLACE = re.compile(r"\{([a-z]+)(_\d)?\}")
+MORE_NAMES = re.compile(r"^(.*), (.*) and (\d+) others$")
+MORE_PLACES = re.compile(r"^(\S+) and (\d+) other nodes$")
+
+
+class TwoWays(ValueError):
+    """A list of names that could be read in more than one way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What may stand in a place of that name, and how it is said in the reader's language."""
+
+    looks_like: str
+    said: Callable[[str], str] = str
+
+
+def _number(text: str) -> str:
+    """A number with the reader's separators."""
+    if (get_language() or ENGLISH).startswith(ENGLISH):
+        return text
+    return text.replace(",", NARROW_NBSP).replace(".", ",")
+
+
+def _amount(text: str) -> str:
+    """8 GPUs, 0.25 core."""
+    number, _, unit = text.partition(" ")
+    return f"{_number(number)} {gettext(unit)}"
+
+
+def _many(text: str) -> str:
+    """Several names: A and B; A, B and C; A, B and 4 others."""
+    more = MORE_NAMES.match(text)
+    if more:
+        if " and " in more[1] or " and " in more[2]:
+            raise TwoWays(text)
+        return gettext("{first}, {second} and {number} others").format(first=more[1], second=more[2], number=more[3])
+    parts = text.split(" and ")
+    if len(parts) != 2:
+        raise TwoWays(text)
+    return gettext("{first} and {last}").format(first=parts[0], last=parts[1])
+
+
+def _places(text: str) -> str:
+    """Nodes of a holding: n001, n002; or n001 and 7 other nodes."""
+    more = MORE_PLACES.match(text)
+    if not more:
+        return text
+    return gettext("{first} and {number} other nodes").format(first=more[1], number=more[2])
+
+
+def _day(text: str) -> str:
+    """Thu 2 Jul 2026."""
+    at = datetime.strptime(text, "%a %d %b %Y").date()  # noqa: DTZ007
+    return f"{WEEKDAYS_ABBR[at.weekday()]} {at.day} {MONTHS_3[at.month]} {at.year}"
+
+
+KINDS: dict[str, Kind] = {
+    "amount": Kind(r"[\d,.]+ (?:GPU|GPUs|core|cores)", _amount),
+    "units": Kind(r"GPUs|cores", gettext),
+    "hours": Kind(r"GPU-hours|core-hours", gettext),
+    "number": Kind(r"-?[\d,]+(?:\.\d+)?", _number),
+    "code": Kind(r"[A-Za-z0-9][\w.-]*"),
+    "places": Kind(r"[\w., -]+?", _places),
+    "name": Kind(r"[^\n]+?"),
+    "many": Kind(r"[^\n]+?", _many),
+    "date": Kind(r"\d{4}-\d\d-\d\d"),
+    "when": Kind(r"\d{4}-\d\d-\d\d, \d\d:\d\d \S+"),
+    "day": Kind(r"[A-Z][a-z]{2} \d{1,2} [A-Z][a-z]{2} \d{4}", _day),
+    "instant": Kind(rf"{AT_GIVEN}|by [^.]+?", lambda text: _instant(text)),
+    "words": Kind(r"[^\n]+?", lambda text: said(text)),
+    "text": Kind(r"(?s:.+)", lambda text: said(text)),
+}
+"""By the name of a place, without its number."""
+
+
+def _instant(text: str) -> str:
+    if text == AT_GIVEN:
+        return gettext(gettext_noop("at the instant given"))
+    return gettext("by {instant}").format(instant=text.removeprefix("by "))
+
+
+PATTERNS: dict[str, re.Pattern[str]] = {}
+"""What is looked for, by its English text, in this order."""
+
+
+def add(patterns: Iterable[str]) -> None:
+    """Know these patterns from now on; whoever stores a sentence adds its pattern."""
+    for pattern in patterns:
+        PATTERNS.setdefault(pattern, compiled(pattern))
+    _said.cache_clear()
+
+
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression; a place that is named twice has to hold the same twice."""
+    found, last, seen = "", 0, set()
+    for place in PLACE.finditer(pattern):
+        name = place[0][1:-1]
+        found += re.escape(pattern[last : place.start()])
+        found += f"(?P={name})" if name in seen else f"(?P<{name}>{KINDS[place[1]].looks_like})"
+        seen.add(name)
+        last = place.end()
+    return re.compile(found + re.escape(pattern[last:]))
+
+
+def taken_apart(text: str) -> tuple[str, dict[str, str]] | None:
+    """The pattern of a stored sentence and what stands in its places; None where it fits none."""
+    for pattern, expression in PATTERNS.items():
+        match = expression.fullmatch(text)
+        if match:
+            return pattern, match.groupdict()
+    return None
+
+
+def said(text: str) -> str:
+    """A stored text in the reader's language, line by line where the whole fits no pattern."""
+    language = get_language() or ENGLISH
+    return text if language.startswith(ENGLISH) or not text else _said(text, language)
+
+
+@lru_cache(maxsize=KEPT)
+def _said(text: str, language: str) -> str:
+    found = taken_apart(text)
+    if found is None:
+        lines = text.split("\n")
+        return text if len(lines) == 1 else "\n".join(_said(line, language) if line else line for line in lines)
+    pattern, places = found
+    try:
+        return gettext(pattern).format(**{name: _place(name, value) for name, value in places.items()})
+    except TwoWays:
+        return text
+
+
+def _place(name: str, value: str) -> str:
+    return KINDS[name.partition("_")[0]].said(value)
+
+
+add(
+    (
+        # requests and reallocations, to whoever decides
+        gettext_noop("{code}: {code_2} asks for {number} % more of {code_3}"),
+        gettext_noop("{code} ({words}): {code_2} asks for {number} % more of {code_3}"),
+        gettext_noop("again"),
+        gettext_noop("withdrawn"),
+        gettext_noop("still waits"),
+        gettext_noop("went up to you"),
+        gettext_noop("undecided in the review"),
+        gettext_noop("{code} was approved"),
+        gettext_noop("{code} was denied"),
+        gettext_noop("{code} was withdrawn"),
+        gettext_noop("{code}: shares of {code_2} on {code_3}, {words}"),
+        gettext_noop("for your decision"),
+        gettext_noop("takes effect unless one of you objects"),
+        # to whoever asked
+        gettext_noop("{code} was returned to you: {text}"),
+        gettext_noop("{code} was denied: {text}"),
+        gettext_noop("{code} was approved: {number} % more from {date}"),
+        gettext_noop("{code} needs more than {code_2} has: {code_3} asks for it"),
+        gettext_noop("{code} went up to {code_2}: {words}"),
+        gettext_noop("{code} can't be applied: {text}"),
+        gettext_noop("{name} said something to {code}"),
+        # what the clock writes
+        gettext_noop("nobody answered by its deadline"),
+        gettext_noop("nobody at {code} may decide it"),
+        gettext_noop("nobody objected within {number} days' notice: {text}"),
+        gettext_noop("withdrawn by its author"),
+        gettext_noop("while away"),
+        gettext_noop("taken back"),
+        gettext_noop("the account was disabled"),
+        gettext_noop("earlier work of {name}"),
+        gettext_noop("{code} was divided"),
+        # budgets
+        gettext_noop("Shares of {code} on {code_2} change on {date}"),
+        gettext_noop("The budget of {code} ends with {day}"),
+        gettext_noop("{number} budgets end with {day}"),
+        gettext_noop("{name}: {number} % of {code} on {code_2}; nobody has asked for more"),
+        gettext_noop("{name}: {number} % of {code} on {code_2}; {code_3} asks for more and has no answer yet"),
+        gettext_noop("{code} has used {number} % of its quarter on {code_2}"),
+        gettext_noop("{name}: {number} of {number_2} {hours} that it is entitled to this quarter."),
+        # people
+        gettext_noop("From {date} until {date_2} you decide for {name} at {code}"),
+        gettext_noop("{name} can't sign in any more"),
+        gettext_noop("Their requests and workloads go on; what waited for their decision goes to the level above."),
+        # reviews
+        gettext_noop("{name}: budget review of {code} on {when}"),
+        gettext_noop("{name}: the budget review of {code} was called off"),
+        gettext_noop("{name}: the budget review of {code} is closed"),
+        gettext_noop("decided elsewhere meanwhile"),
+        gettext_noop("Nothing was changed."),
+        gettext_noop(
+            "it used {number} % of its entitlement, less than {number_2} %: proposed to hand back {number_3} % "
+            "of its share"
+        ),
+        gettext_noop("has a part in {code}"),
+        gettext_noop("Did it work? {code}: shares of {code_2} on {code_3} since {date}"),
+        # the books
+        gettext_noop("{code}: no entry says where it comes from"),
+        gettext_noop("{code}: its {words} is {name}, and by the ledger {name_2}"),
+        gettext_noop("the children of {code} on {code_2} sum to {number} % from {date}"),
+        gettext_noop(
+            "{code}, a share of {code_2} on {code_3}: from {date} the ledger says {number} %, and {number_2} % "
+            "is in force"
+        ),
+        # sending
+        gettext_noop("no e-mail address or mail server, and no webhook"),
+    )
+)

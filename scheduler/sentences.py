@@ -1,0 +1,106 @@
+"""Patterns of what the scheduler stores: reasons, ends of runs, what owners are told (budgets/sentences.py)."""
+
+from django.utils.translation import gettext_noop
+
+REASONS = (
+    # what a pass did
+    gettext_noop("Started with {amount} on {places}, charged to its project."),
+    gettext_noop("Started with {amount} on {places}, uncharged, on what nobody funded needs."),
+    gettext_noop("{code} took its {amount}. It ran unallocated, which any funded workload may take over."),
+    gettext_noop(
+        "{code} took its {amount}. Its contract was over, and {code} has the higher priority in the same project."
+    ),
+    gettext_noop(
+        "{code} took its {amount}. Its contract was over, and {name} had been served less of its share than {name_2}."
+    ),
+    gettext_noop("{code} took its {amount}. Its contract was over, and these had been promised to {code} from now on."),
+    gettext_noop("Stopped: {code} is in maintenance, and its contract was over."),
+    gettext_noop("Stopped: {code} is in maintenance, and it ran unallocated."),
+    gettext_noop("Stopped: {code} is being drained, and its contract was over."),
+    gettext_noop("Stopped: {code} is being drained, and it ran unallocated."),
+    gettext_noop("Held: {name} is closed. Move it or cancel it."),
+    gettext_noop("Held: {name} has no allocation to charge. It returns to its place when {name} has one again."),
+    gettext_noop("Back in its old place in the queue of {name}."),
+    gettext_noop("Its plan ended: it was held."),
+    gettext_noop("Its plan ended: a node of it is not fit any longer."),
+    gettext_noop("Its reservation ended: it was held."),
+    gettext_noop("Its reservation ended: a node of it is not fit any longer."),
+    # why it waits
+    gettext_noop("Waiting: {amount} on {places} are held for it until the runs there have saved and left."),
+    gettext_noop("Waiting: {amount} on {places} are reserved for it from when contracts there have ended."),
+    gettext_noop("It asks for {amount}, which is more than the whole cluster has."),
+    gettext_noop("Waiting: too few nodes are fit for {amount}."),
+    gettext_noop("Waiting: {amount} are within reach, but its contract would delay a start that was promised."),
+    gettext_noop("Waiting: enough {units} are free, but not where {amount} would be together."),
+    gettext_noop(
+        "Waiting: enough {units} are free, but not where {amount} would be together; enough contracts for {amount} "
+        "together end {instant}."
+    ),
+    gettext_noop("Waiting: the {units} that it may have are inside contracts. {amount} come free {instant}."),
+    gettext_noop("Waiting: {name} has had less of its share."),
+    gettext_noop("Waiting: {many} have had less of their share."),
+    gettext_noop(
+        "Waiting: no {amount} are free, and nobody else has had more of a share that it could take over from."
+    ),
+    gettext_noop("Waiting: no {amount} are free, and unallocated work starts only on what nobody funded needs."),
+    gettext_noop("Waiting: it enters the queue when {code} has ended."),
+    # at the door
+    gettext_noop("Refused: {name} is closed. Submit it elsewhere."),
+    gettext_noop("Refused: it asks for more than there is."),
+    gettext_noop("Refused: no allocation to charge; resubmit with min_runtime 0."),
+    gettext_noop("Refused: a contract of {number} s is longer than {number_2} s, the longest."),
+    gettext_noop("Refused: a contract of {number} s is shorter than {number_2} s, the shortest."),
+)
+"""Of the engine (scheduler/engine/explain.py, admission.py, cycle.py), and of the door."""
+
+ENDS = (
+    gettext_noop("Stopped by an operator: {text}"),
+    gettext_noop("It had run for its whole time limit."),
+    gettext_noop("All ranks exited with status 0."),
+    gettext_noop("Rank {number} could not be started on {code}."),
+    gettext_noop("Node {code} was lost, and rank {number} with it."),
+    gettext_noop("Rank {number} on {code} was ended by signal {number_2}."),
+    gettext_noop("Rank {number} on {code} exited with status {number_2}."),
+    gettext_noop("Finished, as its record says."),
+    gettext_noop("told to stop while it was starting up"),
+    gettext_noop("{code} has failed"),
+    gettext_noop("{code} has failed with exit status {number}"),
+    gettext_noop("{code} was preempted by {code_2}"),
+    gettext_noop("{code} was preempted by {code_2}; it waits in the queue again"),
+    gettext_noop("{code} was ended: {words}; it waits in the queue again"),
+    gettext_noop("{code} was ended: {words}"),
+    gettext_noop("node lost"),
+    gettext_noop("drained"),
+    gettext_noop("maintenance"),
+    gettext_noop("stuck exit"),
+    gettext_noop("stopped by operator"),
+    gettext_noop("time limit"),
+    gettext_noop("lost"),
+)
+"""How runs end, and what their owners are told of it."""
+
+SIMULATIONS = (
+    gettext_noop("what really happened"),
+    gettext_noop("as they were"),
+    gettext_noop("as proposed"),
+    gettext_noop("variant {number}"),
+    gettext_noop("contracts, other knobs"),
+    gettext_noop("contracts"),
+    gettext_noop("fifo"),
+    gettext_noop("priority"),
+    gettext_noop("partition"),
+    gettext_noop("Shares of {code} on {code_2}: {words}"),
+    gettext_noop("The history could not be read; the fault has been logged."),
+    gettext_noop("It took longer than {number} minutes."),
+    gettext_noop("It broke off; the fault has been logged."),
+    gettext_noop("Its worker was lost {number} times."),
+    gettext_noop("The policy was changed once within this time; the replay uses the last one throughout."),
+    gettext_noop("The policy was changed {number} times within this time; the replay uses the last one throughout."),
+    gettext_noop("1 workload had not ended, or had been cut off: how long they take is the median of their like."),
+    gettext_noop(
+        "{number} workloads had not ended, or had been cut off: how long they take is the median of their like."
+    ),
+)
+"""Names and notes of simulations."""
+
+PATTERNS = (*REASONS, *ENDS, *SIMULATIONS)
