@@ -6,12 +6,12 @@ they asked for, proposed, or have a part in, and nobody for whoever did (governa
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from django.utils.translation import gettext
 
-from budgets.authority import has_role, parts_of
+from budgets.authority import has_role, parts_of_each, read_roles
 from budgets.errors import NotAllowed
 from budgets.models import BudgetNode, Delegation, Person, Reallocation, Request, Role, RoleGrant
 from budgets.queries import in_force, today
@@ -35,23 +35,30 @@ class Known:
 
     def __init__(self) -> None:
         """Nothing yet."""
+        self._people: set[int] = set()
         self._parts: dict[int, frozenset[int]] = {}
         self._delegations: dict[int, list[Delegation]] = {}
 
     def parts(self, person: Person) -> frozenset[int]:
         """Ids of the nodes in which the person has a part."""
         if person.pk not in self._parts:
-            self._parts[person.pk] = parts_of(person)
+            self.expect([person])
+            self._parts |= parts_of_each(self._people - self._parts.keys())
         return self._parts[person.pk]
+
+    def expect(self, people: Iterable[Person]) -> None:
+        """Read of these people what is read of anybody, when it is."""
+        self._people |= {person.pk for person in people}
 
     def delegations(self, person: Person) -> list[Delegation]:
         """The delegations by which the person may decide somewhere today."""
         if person.pk not in self._delegations:
-            held = Delegation.objects.filter(in_force(today()), delegate=person, ended_at=None)
+            rows = Delegation.objects.filter(in_force(today()), delegate=person, ended_at=None)
+            held = list(rows.select_related("giver", "node"))
+            read_roles(each.giver for each in held)
+            self.expect(each.giver for each in held)
             self._delegations[person.pk] = [
-                each
-                for each in held.select_related("giver", "node")
-                if each.giver.is_active and has_role(each.giver, each.node.path, [Role.MANAGER])
+                each for each in held if each.giver.is_active and has_role(each.giver, each.node.path, [Role.MANAGER])
             ]
         return self._delegations[person.pk]
 
@@ -138,6 +145,7 @@ def sitting_at(desk: BudgetNode, matter: Matter, known: Known | None = None) -> 
     grants = RoleGrant.objects.filter(in_force(today()), node=desk, role=Role.MANAGER, person__is_active=True)
     people = [grant.person for grant in grants.select_related("person").order_by("person")]
     known = known or Known()
+    known.expect(people)
     return [person for person in people if not _is_concerned(person, matter, known)]
 
 
@@ -158,6 +166,7 @@ def standing_in(managers: Collection[Person], desk: BudgetNode, matter: Matter) 
     )  # fmt: skip
     people = {each.delegate_id: each.delegate for each in held.select_related("delegate").order_by("delegate")}
     known = Known()
+    known.expect(people.values())
     return [person for person in people.values() if not _is_concerned(person, matter, known)]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Protocol
 
+from django.contrib import messages
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -18,6 +21,7 @@ from django.views.generic import View
 from budgets.authority import may
 from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import Cluster
+from portal.views.errors import post_only
 
 MAX_SPENT_ACTIONS = 40
 """How many one-use action ids a session remembers."""
@@ -34,6 +38,72 @@ class Page(LoginRequiredMixin, View):
         """
         if not may(self.request.user, action, thing):
             raise Http404
+
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """405, in words."""
+        return post_only(request, super().http_method_not_allowed(request, *args, **kwargs))
+
+
+class OnceForm(Protocol):
+    """What `Once` needs of a form."""
+
+    cleaned_data: dict[str, Any]
+
+    def is_valid(self) -> bool:
+        """Whether what was sent can be read."""
+
+    def take(self, error: InputError) -> None:
+        """Show a service's error."""
+
+
+class Once(Page):
+    """A page whose post does one thing once, and says beside the field what can't be done.
+
+    What is done has an address of its own, a word below the page's. Asked for without a form (an old tab, or after
+    signing in again), it leads to the page.
+    """
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """The page, or what is done on it."""
+        if "verb" in kwargs and request.method in ("GET", "HEAD"):
+            return HttpResponseRedirect("../")
+        return super().dispatch(request, *args, **kwargs)
+
+    def once(
+        self,
+        request: HttpRequest,
+        form: OnceForm,
+        led_to: str | Callable[[Any], str],
+        done: str | Callable[[Any], str],
+        service: Callable[[dict[str, Any]], Any],
+    ) -> tuple[HttpResponse | None, int]:
+        """Do it, if it was not done before.
+
+        Args:
+            led_to, done: where it leads and what is said then (maybe nothing), or what makes them of what the service
+                gave back.
+            service: takes what the form says.
+
+        Returns:
+            (a redirect, 302) when it was done, now or before; else (None, status) with the form's errors filled in.
+        """
+        before = spent_on(request, request.POST.get("action", ""))
+        if before is not None:
+            messages.info(request, gettext("This had been sent already; nothing was changed again."))
+            return HttpResponseRedirect(before), 302
+        if not form.is_valid():
+            return None, 400
+        try:
+            found = service(form.cleaned_data)
+        except InputError as error:
+            form.take(error)
+            return None, status_of(error)
+        address = led_to if isinstance(led_to, str) else led_to(found)
+        words = done(found) if callable(done) else done
+        spend(request, form.cleaned_data["action"], address)
+        if words:
+            messages.info(request, words)
+        return HttpResponseRedirect(address), 302
 
 
 def render_page(

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from django.contrib import messages
 from django.core.exceptions import BadRequest
 from django.core.paginator import Paginator
 from django.db.models import Q
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext
 
 from budgets.authority import may
-from budgets.errors import InputError
 from budgets.models import (
     BudgetNode,
     Cluster,
@@ -29,9 +27,8 @@ from budgets.queries import midnight, today
 from budgets.services import follow_ups
 from portal.decision_log import DECIDED, decisions, keys
 from portal.forms.reviews import AnswerFollowUpForm
-from portal.pages import Page, day_named, new_action, render_page, spend, spent_on, status_of, whole_number
+from portal.pages import Once, Page, day_named, new_action, render_page, whole_number
 from portal.views.node import node_named
-from portal.views.reviews import DONE_ALREADY
 from scheduler.queries import usage
 
 PER_PAGE = 25
@@ -70,7 +67,7 @@ class Decisions(Page):
         return render_page(request, "decisions", context)
 
 
-class DecisionPage(Page):
+class DecisionPage(Once):
     """One decision with what was looked at, and "did it work?"."""
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
@@ -85,25 +82,17 @@ class DecisionPage(Page):
         if asked is None:
             raise Http404(gettext("Nobody asks whether {row} worked: it isn't in force.").format(row=row))
         address = reverse("decision", args=[row.pk])
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, DONE_ALREADY)
-            return HttpResponseRedirect(address)
         form = AnswerFollowUpForm(request.POST)
-        status = 400
-        if form.is_valid():
-            said = form.cleaned_data
-            try:
-                follow_ups.answer(
-                    follow_up=asked, verdict=said["verdict"], text=said["text"], by=person, books_of=books_of
-                )
-            except InputError as error:
-                form.take(error)
-                status = status_of(error)
-            else:
-                spend(request, said["action"], address)
-                messages.info(request, gettext("Your answer stands with the decision."))
-                return HttpResponseRedirect(address)
-        return self.show(request, row, form, status)
+        answer, status = self.once(
+            request,
+            form,
+            address,
+            gettext("Your answer stands with the decision."),
+            lambda said: follow_ups.answer(
+                follow_up=asked, verdict=said["verdict"], text=said["text"], by=person, books_of=books_of
+            ),
+        )
+        return answer or self.show(request, row, form, status)
 
     def show(
         self, request: HttpRequest, row: Reallocation, form: AnswerFollowUpForm | None, status: int = 200

@@ -12,6 +12,7 @@ TITLES = {
     400: gettext_lazy("That can't be read"),
     403: gettext_lazy("That is not yours to do"),
     404: gettext_lazy("Not there"),
+    405: gettext_lazy("Not in this way"),
     500: gettext_lazy("Something broke here"),
 }
 
@@ -49,6 +50,14 @@ def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpR
         str(exception or "") or gettext("You may see this, but not do it."),
         gettext("Nothing was changed."),
     )
+
+
+def post_only(request: HttpRequest, refused: HttpResponse) -> HttpResponse:
+    """405 in words, for an address that takes other methods than the one it was asked with."""
+    said = gettext("This address takes {methods} alone, and not {method}.")
+    words = answer(request, 405, said.format(methods=refused.headers["Allow"], method=request.method or ""))
+    words.headers["Allow"] = refused.headers["Allow"]
+    return words
 
 
 def expired_form(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
@@ -15,7 +14,7 @@ from budgets.services import imports
 from budgets.services.imports import Plan
 from portal import formats
 from portal.forms.imports import ApplyForm, FileForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
+from portal.pages import Once, Page, new_action, render_page, whole_number
 from portal.shares_csv import HEADER, MAX_BYTES, NEEDED, read
 
 PER_PAGE = 100
@@ -70,7 +69,7 @@ class Imports(Page):
         return render_page(request, "imports", context, status=status)
 
 
-class Import(Page):
+class Import(Once):
     """One file: what it would change, or when it was applied. It is its author's alone."""
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
@@ -81,29 +80,19 @@ class Import(Page):
         """Apply it, whole or not at all."""
         stored = self.stored(request, number)
         here = reverse("import", args=[stored.pk])
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, gettext("This file had been applied already; nothing was changed again."))
-            return HttpResponseRedirect(here)
         form = ApplyForm(request.POST)
-        if not form.is_valid():
-            return self.show(request, stored, form, 400)
-        said = form.cleaned_data
-        try:
-            count = imports.apply(stored=stored, by=request.user, reason=said["reason"], seen=said["seen"])  # type: ignore[arg-type]
-        except InputError as error:
-            form.take(error)
-            status = status_of(error)
-            return self.show(request, stored, form, status)
-        spend(request, said["action"], here)
-        messages.info(
+        answer, status = self.once(
             request,
-            ngettext(
+            form,
+            here,
+            lambda count: ngettext(
                 "{count} row of {file} applied; the ledger has an entry for each child.",
                 "{count} rows of {file} applied; the ledger has an entry for each child.",
                 count,
             ).format(count=formats.count(count), file=stored.name),
+            lambda said: imports.apply(stored=stored, by=request.user, reason=said["reason"], seen=said["seen"]),  # type: ignore[arg-type]
         )
-        return HttpResponseRedirect(here)
+        return answer or self.show(request, stored, form, status)
 
     def stored(self, request: HttpRequest, number: int) -> ShareImport:
         """The file of that number.

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext
 from django_htmx.http import HttpResponseClientRedirect
 
 from budgets.authority import has_part_in, may
-from budgets.errors import InputError
 from budgets.models import Person, Review, ReviewItem
 from budgets.services import review_totals, reviews
 from portal import formats, pack
 from portal.forms.reviews import MarkForm, VoiceForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, status_of
-from portal.views.reviews import DONE_ALREADY, review_numbered
+from portal.pages import Once, Page, new_action, render_page
+from portal.views.reviews import review_numbered
 
 NOTHING_NEW = 204
 
@@ -42,7 +41,7 @@ class Meeting(Page):
         return screen(request, row, row.line, {}, follows=True)
 
 
-class Item(Page):
+class Item(Once):
     """One item, for whoever looks at another than the presenter shows; marking it and speaking to it come here."""
 
     def get(self, request: HttpRequest, number: int, position: int) -> HttpResponse:
@@ -58,29 +57,21 @@ class Item(Page):
         item = item_at(row, position)
         follows = row.line == position
         led_to = reverse("meeting", args=[number]) if follows else reverse("review_item", args=[number, position])
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, DONE_ALREADY)
-            return HttpResponseRedirect(led_to)
         forms = forms_of(item, person, request)
         if verb not in forms:
             raise Http404(gettext("An item can't be told to {verb!r}.").format(verb=verb))
-        form = forms[verb]
-        status = 400
-        if form.is_valid():
-            said = {name: value for name, value in form.cleaned_data.items() if name != "action"}
-            try:
-                if verb == "mark":
-                    reviews.mark(item=item, by=person, **said)
-                else:
-                    reviews.speak(item=item, by=person, **said)
-            except InputError as error:
-                form.take(error)
-                status = status_of(error)
-                row = review_numbered(person, number)
-            else:
-                spend(request, form.cleaned_data["action"], led_to)
-                return HttpResponseRedirect(led_to)
-        return screen(request, row, position, {verb: form}, follows=False, status=status)
+        service: Callable[..., Any] = reviews.mark if verb == "mark" else reviews.speak
+        answer, status = self.once(
+            request,
+            forms[verb],
+            led_to,
+            "",
+            lambda said: service(item=item, by=person, **{name: said[name] for name in said if name != "action"}),
+        )
+        if answer is not None:
+            return answer
+        row = review_numbered(person, number)
+        return screen(request, row, position, {verb: forms[verb]}, follows=False, status=status)
 
 
 def item_at(row: Review, position: int) -> ReviewItem:

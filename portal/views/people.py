@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q
@@ -13,35 +10,14 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from budgets.authority import may, nodes_with
-from budgets.errors import InputError
 from budgets.models import BudgetNode, Delegation, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import delegations, people, requests, roles
 from portal.forms.people import DelegationForm, EndForm, GrantForm, HouseForm, ReasonForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
+from portal.pages import Once, Page, new_action, render_page, whole_number
 from portal.views.node import node_named
 
 PER_PAGE = 100
-
-
-class Once(Page):
-    """A page whose post does one thing once, and says beside the field what can't be done."""
-
-    def once(self, request: HttpRequest, form: Any, led_to: str, done: str, service: Any) -> tuple[Any, int]:
-        """(a redirect, 302) when it was done, now or before; else (None, status) with the form's errors filled in."""
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, gettext("This had been sent already; nothing was changed again."))
-            return HttpResponseRedirect(led_to), 302
-        if not form.is_valid():
-            return None, 400
-        try:
-            service(form.cleaned_data)
-        except InputError as error:
-            form.take(error)
-            return None, status_of(error)
-        spend(request, form.cleaned_data["action"], led_to)
-        messages.info(request, done)
-        return HttpResponseRedirect(led_to), 302
 
 
 class People(Page):
@@ -187,9 +163,9 @@ class NodePeople(Once):
 class Delegations(Once):
     """Who decides for me while I am away, and for whom I do."""
 
-    def get(self, request: HttpRequest) -> HttpResponse:
-        """The page."""
-        return self.show(request)
+    def get(self, request: HttpRequest, number: int | None = None) -> HttpResponse:
+        """The page; one delegation has none of its own."""
+        return self.show(request) if number is None else HttpResponseRedirect(reverse("delegations"))
 
     def post(self, request: HttpRequest, number: int | None = None) -> HttpResponse:
         """Give one, or take one back."""

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from budgets import desks
-from budgets.authority import has_part_in, may
+from budgets.authority import may, parts_of
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request, State
 from budgets.queries import entitlement_on, today
@@ -69,7 +69,7 @@ class Desk:
     @cached_property
     def parts(self) -> set[int]:
         """Ids of the children in which the person has a part."""
-        return {child.pk for child in self.children if has_part_in(self.person, child)}
+        return {child.pk for child in self.children} & parts_of(self.person)
 
     def sheet(self, proposed: dict[int, int], base: dict[int, int], kept: set[int]) -> Sheet:
         """What these shares mean."""

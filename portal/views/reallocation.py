@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
 from budgets.authority import may
-from budgets.errors import InputError
 from budgets.models import Person, Reallocation, State
 from budgets.services import comments, reallocations
 from portal.forms.requests import AnswerForm, CommentForm, WithdrawForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, status_of
+from portal.pages import Once, new_action, render_page
 from portal.views.request import history
 
 DONE = {
@@ -40,7 +41,7 @@ def reallocation_numbered(person: Person, number: int) -> Reallocation:
     return row
 
 
-class ReallocationPage(Page):
+class ReallocationPage(Once):
     """The page, and approving, denying, withdrawing or commenting on it."""
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
@@ -54,27 +55,19 @@ class ReallocationPage(Page):
         if verb not in DONE:
             raise Http404(gettext("A reallocation can't be told to {verb!r}.").format(verb=verb))
         address = reverse("reallocation", args=[row.pk])
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, gettext("This had been sent already; nothing was changed again."))
-            return HttpResponseRedirect(address)
-        form = self.forms(row, person, request)[verb]
-        status = 400
-        if form.is_valid():
-            try:
-                self.carry_out(verb, row, person, form)
-            except InputError as error:
-                form.take(error)
-                status = status_of(error)
-                row = reallocation_numbered(person, number)
-            else:
-                spend(request, form.cleaned_data["action"], address)
-                messages.info(request, DONE[verb].format(row))
-                return HttpResponseRedirect(address)
-        return self.show(request, row, {verb: form}, status)
+        ways = desks.ways_to_decide(person, desks.matter_of(row))
+        form = self.forms(row, person, ways, request)[verb]
+        answer, status = self.once(
+            request,
+            form,
+            address,
+            DONE[verb].format(row),
+            lambda said: self.carry_out(verb, row, person, form, said),
+        )
+        return answer or self.show(request, reallocation_numbered(person, number), {verb: form}, status)
 
-    def carry_out(self, verb: str, row: Reallocation, person: Person, form: StrictForm) -> None:
+    def carry_out(self, verb: str, row: Reallocation, person: Person, form: StrictForm, said: dict[str, Any]) -> None:
         """Ask the service."""
-        said = form.cleaned_data
         if verb == "withdraw":
             reallocations.withdraw(reallocation=row, by=person, version=said["version"])
         elif verb == "comment":
@@ -86,11 +79,12 @@ class ReallocationPage(Page):
                 reallocation=row, by=person, reason=said["reason"], acting_for=form.acting(), version=said["version"]
             )
 
-    def forms(self, row: Reallocation, person: Person, request: HttpRequest | None = None) -> dict[str, StrictForm]:
-        """All forms of the page, bound where this is a post."""
+    def forms(
+        self, row: Reallocation, person: Person, ways: Sequence[Person | None], request: HttpRequest | None = None
+    ) -> dict[str, StrictForm]:
+        """All forms of the page, bound where this is a post. `ways`: for whom the person may decide it."""
         data = request.POST if request is not None else None
         first = {"action": new_action(), "version": row.version}
-        ways = desks.ways_to_decide(person, desks.matter_of(row))
         return {
             "approve": AnswerForm(data, ways=ways, initial=first, auto_id="approve_%s"),
             "deny": AnswerForm(data, ways=ways, initial=first, auto_id="deny_%s"),
@@ -109,16 +103,16 @@ class ReallocationPage(Page):
         """The page; a form that failed says why."""
         person: Person = request.user  # type: ignore[assignment]
         lines = list(row.lines.select_related("node"))
-        is_open = row.state == State.SUBMITTED
+        ways = desks.ways_to_decide(person, desks.matter_of(row)) if row.state == State.SUBMITTED else []
         asked = row.request if row.request is not None and may(person, "request.see", row.request) else None
         context = {
             "here": "tree",
             "row": row,
             "lines": lines,
             "unassigned": -sum(line.change for line in lines),
-            "forms": {**self.forms(row, person), **failed},
+            "forms": {**self.forms(row, person, ways), **failed},
             "failed": next(iter(failed), ""),
-            "ways": desks.ways_to_decide(person, desks.matter_of(row)) if is_open else [],
+            "ways": ways,
             "is_mine": row.author_id == person.pk,
             "asked": asked,
             "comments": comments.visible(row, person),

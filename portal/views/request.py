@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
 from typing import Any
 
-from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
 from budgets.authority import may
-from budgets.errors import InputError
 from budgets.models import LedgerEntry, Person, Reallocation, Request, State
 from budgets.queries import today
 from budgets.services import comments, requests
@@ -22,10 +20,11 @@ from budgets.services.reallocations import shares_on
 from portal import formats
 from portal.forms.requests import AnswerForm, AttachForm, CommentForm, PassUpForm, WithdrawForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, status_of
+from portal.pages import Once, Page, new_action, render_page
 from portal.views.requests import figures_of
 
 VERBS = ("deny", "return", "pass_up", "withdraw", "submit", "comment", "attach")
+DECIDING = {"deny", "return", "pass_up"}
 DONE = {
     "deny": gettext_lazy("{} is denied."),
     "return": gettext_lazy("{} is returned to its author."),
@@ -61,7 +60,7 @@ def answered_by(row: Request) -> Reallocation | None:
     return Reallocation.objects.filter(pk__in=entries.values("reallocation_id")).first()
 
 
-class RequestPage(Page):
+class RequestPage(Once):
     """The page, and what one does on it: each button is a form of its own that comes here with its verb."""
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
@@ -76,27 +75,18 @@ class RequestPage(Page):
         if verb not in VERBS:
             raise Http404(gettext("A request can't be told to {verb!r}.").format(verb=verb))
         address = reverse("request", args=[row.pk])
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            messages.info(request, gettext("This had been sent already; nothing was changed again."))
-            return HttpResponseRedirect(address)
-        form = self.forms(row, person, request)[verb]
-        status = 400
-        if form.is_valid():
-            try:
-                led_to = self.carry_out(verb, row, person, form, request)
-            except InputError as error:
-                form.take(error)
-                status = status_of(error)
-                row = request_numbered(person, number)
-            else:
-                spend(request, form.cleaned_data["action"], address)
-                messages.info(request, DONE[verb].format(row, led_to))
-                return HttpResponseRedirect(address)
-        return self.show(request, row, {verb: form}, status)
+        form: Any = self.forms(row, person, [verb], request)[verb]
+        answer, status = self.once(
+            request,
+            form,
+            address,
+            lambda led_to: DONE[verb].format(row, led_to),
+            lambda said: self.carry_out(verb, row, person, form, said),
+        )
+        return answer or self.show(request, request_numbered(person, number), {verb: form}, status)
 
-    def carry_out(self, verb: str, row: Request, person: Person, form: Any, request: HttpRequest) -> object:
+    def carry_out(self, verb: str, row: Request, person: Person, form: Any, said: dict[str, Any]) -> object:
         """Ask the service."""
-        said = form.cleaned_data
         does: dict[str, Callable[[], object]] = {
             "withdraw": lambda: requests.withdraw(request=row, by=person, version=said["version"]),
             "submit": lambda: self.submit(row, person, said["version"]),
@@ -119,25 +109,41 @@ class RequestPage(Page):
         figures = figures_of(row.node, row.cluster).plain()
         return requests.submit(request=row, by=person, version=version, figures=figures)
 
-    def forms(self, row: Request, person: Person, request: HttpRequest | None = None) -> dict[str, StrictForm]:
-        """All forms of the page, bound where this is a post."""
+    def forms(
+        self,
+        row: Request,
+        person: Person,
+        verbs: Collection[str],
+        request: HttpRequest | None = None,
+        ways: Sequence[Person | None] | None = None,
+    ) -> dict[str, StrictForm]:
+        """The forms of these verbs, bound where this is a post."""
         data = request.POST if request is not None else None
         first = {"action": new_action(), "version": row.version}
-        ways = desks.ways_to_decide(person, desks.matter_of(row))
-        whispers = may(person, "comment.see_reviewers", row)
-        upper = formats.share(requests.upper_share_for(row, max(row.starts_on, today())))
+        if ways is None:
+            ways = desks.ways_to_decide(person, desks.matter_of(row)) if DECIDING & set(verbs) else []
         files = request.FILES if request is not None else None
-        return {
-            "deny": AnswerForm(data, ways=ways, initial=first, auto_id="deny_%s"),
-            "return": AnswerForm(data, ways=ways, initial=first, auto_id="return_%s"),
-            "pass_up": PassUpForm(data, ways=ways, initial={**first, "more": upper}, auto_id="pass_up_%s"),
-            "withdraw": WithdrawForm(data, initial=first, auto_id=False),
-            "submit": WithdrawForm(data, initial=first, auto_id=False),
-            "comment": CommentForm(
-                data, may_whisper=whispers, initial={**first, "audience": "all"}, auto_id="comment_%s"
+        make: dict[str, Callable[[], StrictForm]] = {
+            "deny": lambda: AnswerForm(data, ways=ways, initial=first, auto_id="deny_%s"),
+            "return": lambda: AnswerForm(data, ways=ways, initial=first, auto_id="return_%s"),
+            "pass_up": lambda: PassUpForm(
+                data, ways=ways, initial={**first, "more": self.upper_share(row)}, auto_id="pass_up_%s"
             ),
-            "attach": AttachForm(data, files, initial=first, auto_id="attach_%s"),
+            "withdraw": lambda: WithdrawForm(data, initial=first, auto_id=False),
+            "submit": lambda: WithdrawForm(data, initial=first, auto_id=False),
+            "comment": lambda: CommentForm(
+                data,
+                may_whisper=may(person, "comment.see_reviewers", row),
+                initial={**first, "audience": "all"},
+                auto_id="comment_%s",
+            ),
+            "attach": lambda: AttachForm(data, files, initial=first, auto_id="attach_%s"),
         }
+        return {verb: make[verb]() for verb in verbs}
+
+    def upper_share(self, row: Request) -> str:
+        """What passing it up would ask for."""
+        return formats.share(requests.upper_share_for(row, max(row.starts_on, today())))
 
     def show(
         self, request: HttpRequest, row: Request, failed: dict[str, StrictForm], status: int = 200
@@ -147,10 +153,11 @@ class RequestPage(Page):
         ways = desks.ways_to_decide(person, desks.matter_of(row)) if row.state == State.SUBMITTED else []
         first = max(row.starts_on, today())
         lower = Request.objects.filter(upper=row).first()
+        may_attach = row.is_open and (row.author_id == person.pk or bool(ways))
         context = {
             "here": "requests",
             "row": row,
-            "forms": {**self.forms(row, person), **failed},
+            "forms": {**self.forms(row, person, self.offered(row, person, ways, may_attach), ways=ways), **failed},
             "failed": next(iter(failed), ""),
             "ways": ways,
             "is_mine": row.author_id == person.pk,
@@ -161,12 +168,23 @@ class RequestPage(Page):
             "decision": answered_by(row),
             "comments": comments.visible(row, person),
             "attachments": list(row.attachments.select_related("author").defer("content")),
-            "may_attach": row.is_open and (row.author_id == person.pk or bool(ways)),
+            "may_attach": may_attach,
             "history": history(request_id=row.pk),
             "may_whisper": may(person, "comment.see_reviewers", row),
             "is_too_late": row.useless_on is not None and row.useless_on <= today() and row.is_open,
         }
         return render_page(request, "request", context, status=status)
+
+    def offered(self, row: Request, person: Person, ways: Sequence[Person | None], may_attach: bool) -> list[str]:
+        """The verbs that the page has a form for."""
+        found = ["comment"]
+        if ways:
+            found += ["deny", "return"]
+            if row.parent.parent_id and row.desk_id == row.parent_id:
+                found.append("pass_up")
+        if row.author_id == person.pk and row.is_open:
+            found += ["withdraw", "submit"]
+        return [*found, "attach"] if may_attach else found
 
 
 class Download(Page):

@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.text import slugify
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 
 from budgets.authority import INSIDE_ROLES, has_part_in, may, nodes_with, roles_of
 from budgets.errors import InputError, NotAllowed
@@ -25,11 +25,10 @@ from portal import pack, printing
 from portal.csv_files import csv_response
 from portal.forms.reviews import CallOffForm, CloseForm, PlanForm, StepForm, TakeUpForm, VersionForm
 from portal.forms.strict import StrictForm
-from portal.pages import Page, new_action, render_page, spend, spent_on, status_of, whole_number
+from portal.pages import Once, Page, new_action, render_page, whole_number
 from scheduler.queries import review_figures
 
 PER_PAGE = 30
-DONE_ALREADY = gettext_lazy("This had been sent already; nothing was changed again.")
 
 
 def visible(person: Person) -> QuerySet[Review]:
@@ -86,7 +85,7 @@ class Reviews(Page):
         return render_page(request, "reviews", context)
 
 
-class PlanReview(Page):
+class PlanReview(Once):
     """Calling a meeting; its managers may."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
@@ -109,29 +108,22 @@ class PlanReview(Page):
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Plan it, once."""
-        before = spent_on(request, request.POST.get("action", ""))
-        if before is not None:
-            messages.info(request, DONE_ALREADY)
-            return HttpResponseRedirect(before)
         nodes = self.nodes(request)
         form = PlanForm(request.POST, nodes=nodes)
-        status = 400
-        if form.is_valid():
-            said = {name: value for name, value in form.cleaned_data.items() if name not in ("action", "node")}
-            node = next(each for each in nodes if each.code == form.cleaned_data["node"])
-            try:
-                row = reviews.plan(node=node, by=request.user, **said)  # type: ignore[arg-type]
-            except InputError as error:
-                form.take(error)
-                status = status_of(error)
-            else:
-                led_to = reverse("review", args=[row.pk])
-                spend(request, form.cleaned_data["action"], led_to)
-                messages.info(
-                    request, gettext("{title} is planned. Its people have been told.").format(title=row.title)
-                )
-                return HttpResponseRedirect(led_to)
-        return self.show(request, form, status)
+
+        def plan(said: dict[str, Any]) -> Review:
+            more = {name: value for name, value in said.items() if name not in ("action", "node")}
+            node = next(each for each in nodes if each.code == said["node"])
+            return reviews.plan(node=node, by=request.user, **more)  # type: ignore[arg-type]
+
+        answer, status = self.once(
+            request,
+            form,
+            lambda row: reverse("review", args=[row.pk]),
+            lambda row: gettext("{title} is planned. Its people have been told.").format(title=row.title),
+            plan,
+        )
+        return answer or self.show(request, form, status)
 
     def nodes(self, request: HttpRequest) -> list[BudgetNode]:
         """Whose reviews the person may call.
@@ -149,7 +141,7 @@ class PlanReview(Page):
         return render_page(request, "review_plan", {"here": "reviews", "form": form}, status=status)
 
 
-class ReviewPage(Page):
+class ReviewPage(Once):
     """A review: what it will look at, its agenda with the running total, or what came of it; and what one does."""
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
@@ -163,23 +155,9 @@ class ReviewPage(Page):
         does = {"open": self.open, "cancel": self.cancel, "close": self.close, "take_up": self.take_up}.get(verb)
         if does is None:
             raise Http404(gettext("A review can't be told to {verb!r}.").format(verb=verb))
-        before = spent_on(request, request.POST.get("action", ""))
-        if before is not None:
-            messages.info(request, DONE_ALREADY)
-            return HttpResponseRedirect(before)
         form = self.forms(row, request)[verb]
-        status = 400
-        if form.is_valid():
-            try:
-                led_to = does(request, row, person, form.cleaned_data)
-            except InputError as error:
-                form.take(error)
-                status = status_of(error)
-                row = review_numbered(person, number)
-            else:
-                spend(request, form.cleaned_data["action"], led_to)
-                return HttpResponseRedirect(led_to)
-        return self.show(request, row, {verb: form}, status)
+        answer, status = self.once(request, form, str, "", lambda said: does(request, row, person, said))
+        return answer or self.show(request, review_numbered(person, number), {verb: form}, status)
 
     def open(self, request: HttpRequest, row: Review, person: Person, said: dict[str, Any]) -> str:
         """Freeze the figures and begin."""

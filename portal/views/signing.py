@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.forms import AuthenticationForm
-from django.contrib.auth.views import LoginView
+from django.contrib.auth.views import LoginView, LogoutView
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.utils.translation import gettext
-from django.views.decorators.http import require_POST
 
 from portal.demo.people import sign_in_hint
 from portal.pages import safe_next
+from portal.views.errors import post_only
 
 THEMES = ("system", "light", "dark")
 THEME_COOKIE_AGE_S = 365 * 86_400
@@ -40,9 +40,18 @@ class SignIn(LoginView):
         return response
 
 
-@require_POST
+class SignOut(LogoutView):
+    """Takes a form alone, so that no link and no other site signs anybody out."""
+
+    def http_method_not_allowed(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """405, in words."""
+        return post_only(request, super().http_method_not_allowed(request, *args, **kwargs))
+
+
 def theme(request: HttpRequest) -> HttpResponse:
-    """Keep this browser's look: as the system says, light or dark."""
+    """Keep this browser's look: as the system says, light or dark. By POST alone."""
+    if request.method != "POST":
+        return post_only(request, HttpResponseNotAllowed(["POST"]))
     wanted = request.POST.get("theme", "")
     if wanted not in THEMES:
         raise BadRequest(

@@ -35,11 +35,13 @@ def has_past(leaf: BudgetNode) -> bool:
     return Workload.objects.filter(leaf=leaf).exists() or Run.objects.filter(leaf=leaf).exists()
 
 
-def submits_at(person: Person) -> list[list[int]]:
-    """The paths of the leaves at which the person has submitted something that may weigh still. One query."""
+def submits_at(people: Collection[int]) -> list[tuple[int, list[int]]]:
+    """Each of these people (ids) with the path of a leaf at which they submitted something that may weigh still. One
+    query.
+    """
     since = timezone.now() - timedelta(days=WEIGHING_DAYS)
-    theirs = Workload.objects.filter(owner=person, submitted_at__gte=since)
-    return list(BudgetNode.objects.filter(pk__in=theirs.values("leaf")).values_list("path", flat=True))
+    theirs = Workload.objects.filter(owner__in=people, submitted_at__gte=since).order_by()
+    return list(theirs.values_list("owner_id", "leaf__path").distinct())
 
 
 def move_past(leaf: BudgetNode, child: BudgetNode, by: Person | None) -> None:
