@@ -4,11 +4,12 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from portal.api import simulations, views
+from portal.api import simulations, views, words
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
     path("schema/", SpectacularAPIView.as_view(permission_classes=[IsAuthenticated]), name="api-schema"),
+    path("glossary/", words.Glossary.as_view(), name="api-glossary"),
     path("clusters/", views.Clusters.as_view(), name="api-clusters"),
     path("clusters/<slug:cluster>/tree/", views.Tree.as_view(), name="api-tree"),
     path("clusters/<slug:cluster>/queue/", views.Queue.as_view(), name="api-queue"),

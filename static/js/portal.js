@@ -2,14 +2,20 @@
 "use strict";
 
 (() => {
-  const CLOSED_AFTER_ERROR = "The portal did not answer. What you see is as it was; it is asked again by itself.";
+  /* A meaning that covers what one wants to read goes away with Escape, until the pointer comes back. */
+  document.addEventListener("keydown", event => {
+    if (event.key === "Escape") document.querySelectorAll(".term").forEach(term => term.classList.add("quiet"));
+  });
+  for (const kind of ["pointerover", "focusin"]) {
+    document.addEventListener(kind, event => event.target.closest(".term")?.classList.remove("quiet"));
+  }
 
   /* Copy as text: the link leads to the text itself; with a script it goes to the clipboard at once. */
   const copy = async link => {
     const answer = await fetch(link.href, { headers: { Accept: "text/plain" } });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     await navigator.clipboard.writeText(await answer.text());
-    link.textContent = "Copied";
+    link.textContent = document.body.dataset.copied;
   };
   document.addEventListener("click", event => {
     const link = event.target.closest("a[data-copy]");
@@ -62,6 +68,6 @@
     const place = document.querySelector("#connection");
     if (place) place.textContent = text;
   };
-  ["htmx:sendError", "htmx:responseError", "htmx:timeout"].forEach(name => document.addEventListener(name, () => say(CLOSED_AFTER_ERROR)));
+  ["htmx:sendError", "htmx:responseError", "htmx:timeout"].forEach(name => document.addEventListener(name, () => say(document.body.dataset.noAnswer)));
   document.addEventListener("htmx:afterOnLoad", () => say(""));
 })();

@@ -1,0 +1,50 @@
+"""Help: the glossary, and a guide for each role."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.utils.translation import gettext
+
+from budgets import glossary
+from portal import guides
+from portal.pages import Page, render_page
+
+
+class Glossary(Page):
+    """Every word with its one meaning."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """The page."""
+        terms = [(term, [glossary.BY_KEY[key] for key in term.see]) for term in glossary.TERMS]
+        return render_page(request, "glossary", {"here": "glossary", "terms": terms})
+
+
+class Help(Page):
+    """Which guides there are."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """The page."""
+        return render_page(request, "help", {"here": "help", "guides": guides.GUIDES.values()})
+
+
+class GuidePage(Page):
+    """One guide, from its Markdown file."""
+
+    def get(self, request: HttpRequest, key: str) -> HttpResponse:
+        """The page."""
+        if key not in guides.GUIDES:
+            raise Http404(gettext("There is no guide {key!r}.").format(key=key))
+        context = {"here": "help", "key": key, "guide": guides.page(key), "guides": guides.GUIDES.values()}
+        return render_page(request, "guide", context)
+
+
+class Picture(Page):
+    """A picture of a guide."""
+
+    def get(self, request: HttpRequest, name: str) -> FileResponse:
+        """The file."""
+        path = settings.BASE_DIR / "docs" / "screenshots" / name
+        if not name.endswith(".png") or not path.is_file():
+            raise Http404(gettext("There is no picture {name!r}.").format(name=name))
+        return FileResponse(path.open("rb"), content_type="image/png")
