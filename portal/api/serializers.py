@@ -14,10 +14,8 @@ from budgets.queries import TreeRow
 from portal.api.problems import Strict
 from scheduler.models import Node, Workload
 from scheduler.queries.levels import Level
-from scheduler.queries.preempted import Preemption, RunLine, Side
 from scheduler.queries.queue import QueuePage, Row
 from scheduler.queries.usage import Books, Series
-from scheduler.queries.workload import Explanation, Neighbour
 
 # --- what it takes ----------------------------------------------------------------------------------------------------
 
@@ -127,20 +125,6 @@ class WorkloadOut(serializers.Serializer):
     ended_at = serializers.DateTimeField(allow_null=True)
     earliest_start_at = serializers.DateTimeField(allow_null=True)
     inside = serializers.DictField(allow_null=True)
-
-
-class ExplanationOut(serializers.Serializer):
-    """Why, with the numbers."""
-
-    workload = WorkloadOut()
-    as_of = serializers.DateTimeField(allow_null=True)
-    promised_at = serializers.DateTimeField(allow_null=True)
-    levels = serializers.ListField(child=serializers.DictField())
-    ahead = serializers.ListField(child=serializers.DictField())
-    ahead_count = serializers.IntegerField()
-    runs = serializers.ListField(child=serializers.DictField())
-    preemptions = serializers.ListField(child=serializers.DictField())
-    charged_milli_s = serializers.IntegerField()
 
 
 class QueueOut(serializers.Serializer):
@@ -274,79 +258,6 @@ def level(row: Level) -> dict[str, Any]:
     }
 
 
-def explained(told: Explanation, person: Person) -> dict[str, Any]:
-    """ExplanationOut."""
-    return {
-        "workload": workload(told.workload, person),
-        "as_of": moment(told.as_of),
-        "promised_at": moment(told.promised_at),
-        "levels": [
-            {"node": step.node.code, "child": step.mine.code, "siblings": [level(each) for each in step.siblings]}
-            for step in told.steps
-        ],
-        "ahead": [neighbour(each) for each in told.ahead],
-        "ahead_count": told.ahead_count,
-        "runs": [run(each) for each in told.runs],
-        "preemptions": [preemption(each) for each in told.preemptions],
-        "charged_milli_s": told.charged_milli_s,
-    }
-
-
-def neighbour(row: Neighbour) -> dict[str, Any]:
-    """Somebody who is ahead."""
-    return {
-        "code": row.code,
-        "leaf": row.leaf_code,
-        "size_milli": row.size_milli,
-        "place": row.place,
-        "promised_at": moment(row.earliest_start_at) if row.is_promised else None,
-    }
-
-
-def run(row: RunLine) -> dict[str, Any]:
-    """A run with its contract and charge."""
-    return {
-        "number": row.number,
-        "state": row.state,
-        "size_milli": row.size_milli,
-        "is_funded": row.funded,
-        "nodes": list(row.nodes),
-        "started_at": moment(row.started_at),
-        "running_at": moment(row.running_at),
-        "contract_ends_at": moment(row.contract_ends_at),
-        "ended_at": moment(row.ended_at),
-        "end_reason": row.end_reason,
-        "preempted_by": row.preempted_by,
-        "charged_milli_s": row.charged_milli_s,
-    }
-
-
-def preemption(row: Preemption) -> dict[str, Any]:
-    """Who took it, under which rule, with both sides' numbers."""
-    return {
-        "at": moment(row.at),
-        "run": row.run_number,
-        "code": row.code,
-        "reason": row.text,
-        "by": row.by,
-        "contract_over_for_s": row.contract_over_for_s,
-        "took": side(row.took),
-        "gave": side(row.gave),
-    }
-
-
-def side(row: Side | None) -> dict[str, Any] | None:
-    """One side of a comparison."""
-    if row is None:
-        return None
-    return {
-        "node": row.code,
-        "used_milli_s": row.used_milli_s,
-        "committed_milli_s": row.committed_milli_s,
-        "served": pair(row.served),
-    }
-
-
 def queue_page(page: QueuePage) -> dict[str, Any]:
     """QueueOut."""
     return {
@@ -375,6 +286,7 @@ def queue_row(row: Row) -> dict[str, Any]:
         "reason_code": row.reason_code,
         "reason": row.reason_text,
         "earliest_start_at": moment(row.earliest_start_at),
+        "certain_at": moment(row.certain_at),
         "is_promised": row.promise is not None,
     }
 

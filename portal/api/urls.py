@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from portal.api import simulations, views, words
+from portal.api import explaining, simulations, views, words
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
@@ -20,6 +20,8 @@ urlpatterns = [
     path("simulations/<int:number>/", simulations.SimulationDetail.as_view(), name="api-simulation"),
     path("workloads/", views.Workloads.as_view(), name="api-workloads"),
     path("workloads/<str:code>/", views.WorkloadDetail.as_view(), name="api-workload"),
-    path("workloads/<str:code>/explain/", views.Explain.as_view(), name="api-explain"),
+    path("workloads/<str:code>/explain/", explaining.Explain.as_view(), name="api-explain"),
+    path("workloads/<str:code>/try/", explaining.TryOther.as_view(), name="api-try"),
+    path("workloads/<str:code>/runs/<int:number>/preempted/", explaining.WhyPreempted.as_view(), name="api-preempted"),
     path("workloads/<str:code>/cancel/", views.Cancel.as_view(), name="api-cancel"),
 ]

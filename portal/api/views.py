@@ -36,7 +36,6 @@ from portal.views.workload import workload_named
 from portal.views.workloads import filtered
 from scheduler.models import Node
 from scheduler.queries import queue, usage
-from scheduler.queries.workload import explanation
 from scheduler.services import workloads
 
 MAX_DAYS = 92
@@ -204,15 +203,6 @@ class WorkloadDetail(Api):
     def get(self, request: Request, code: str) -> Response:
         """As it is now."""
         return Response(serializers.workload(workload_named(code), self.person()))
-
-
-class Explain(Api):
-    """Why: the order from the root down, who is ahead, its runs and preemptions."""
-
-    @extend_schema(responses=serializers.ExplanationOut)
-    def get(self, request: Request, code: str) -> Response:
-        """The numbers behind its sentence."""
-        return Response(serializers.explained(explanation(workload_named(code)), self.person()))
 
 
 class Cancel(Api):

@@ -9,9 +9,11 @@ from django.utils.translation import gettext
 from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Person
 from budgets.queries import today, tree_on
+from portal import formats
 from portal.pages import Page, cluster_named, clusters, render_page, whole_number
 from scheduler.models import Workload
 from scheduler.queries import queue
+from scheduler.queries.levels import Levels
 
 REFRESH_S = 10
 """How often the page asks again: as often as a pass is made."""
@@ -42,6 +44,7 @@ class Queue(Page):
             "classes": Workload.Class.choices,
             "refresh_s": REFRESH_S,
             "lookback_days": page.window_s // 86_400,
+            "served_said": served_said(page.levels),
         }
         return render_page(request, "queue", context, part="_live")
 
@@ -81,3 +84,13 @@ def leaves_seen_inside(person: Person, leaf_ids: list[int]) -> set[int]:
         return set()
     rows = BudgetNode.objects.filter(pk__in=leaf_ids, path__overlap=mine)
     return set(rows.values_list("pk", flat=True))
+
+
+def served_said(levels: Levels) -> str:
+    """What the programs have had of their shares, in words: "Vision has had 62.0 % of its share, Robotics 118.0 %"."""
+    had = [(level.name, level.served) for level in levels.rows if level.depth == 1 and level.served is not None]
+    if not had:
+        return ""
+    name, served = had[0]
+    first = gettext("{name} has had {part} of its share").format(name=name, part=formats.measured_percent(served))
+    return formats.joined([first, *(f"{name} {formats.measured_percent(served)}" for name, served in had[1:])]) + "."

@@ -16,14 +16,22 @@ from django.utils.translation import gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import charts, formats
+from portal import formats
+from portal.binding import binding_of, lines_of
+from portal.foretold import Said, said_of
 from portal.forms.reason import CancelForm
+from portal.forms.trying import TryForm
 from portal.pages import Page, render_page
+from portal.run_line import drawings
 from scheduler.models import LogChunk, Rank, Workload
+from scheduler.queries import forecast
 from scheduler.queries.levels import Level
-from scheduler.queries.workload import EventLine, Step, explanation
+from scheduler.queries.workload import EventLine, Explanation, Step, explanation
 from scheduler.services import workloads
 
+REFRESH_S = 10
+"""How often the page asks again while its workload is not over: as often as a pass is made."""
+STOP_POLLING = 286
 LOG_TAIL_CHARS = 20_000
 LOG_CHUNKS_READ = 40
 EVENT_WORDS = {
@@ -89,11 +97,18 @@ class WorkloadPage(Page):
             "may_cancel": can_cancel(person, workload),
             "lookback_days": told.window_s // 86_400,
             "steps": [shown_step(step, is_funded=workload.min_runtime_s > 0) for step in told.steps],
-            "chart": charts.runs_of(told, workload.leaf.colour) if told.runs else None,
+            "drawings": drawings(told, workload.leaf.colour),
+            "said": foretold_of(told),
+            "binding": binding_of(told),
+            "groups": lines_of(told),
+            "try_form": TryForm(None, workload=workload, cluster=workload.cluster),
             "happened": [in_words(each) for each in told.events],
             "log": log_tail(workload) if inside else None,
+            "refresh_s": REFRESH_S,
         }
-        return render_page(request, "workload", context)
+        is_part = bool(request.htmx)  # type: ignore[attr-defined]
+        is_over = is_part and not context["is_open"]
+        return render_page(request, "workload", context, part="_live", status=STOP_POLLING if is_over else 200)
 
 
 class WorkloadText(Page):
@@ -107,7 +122,15 @@ class WorkloadText(Page):
         response = render(
             request,
             "workload/text.txt",
-            {"workload": workload, "cluster": workload.cluster, "told": told, "now": told.now},
+            {
+                "workload": workload,
+                "cluster": workload.cluster,
+                "told": told,
+                "now": told.now,
+                "said": foretold_of(told),
+                "binding": binding_of(told),
+                "groups": lines_of(told),
+            },
             content_type="text/plain; charset=utf-8",
         )
         response["X-Content-Type-Options"] = "nosniff"
@@ -175,6 +198,13 @@ def workload_named(code: str) -> Workload:
     if workload is None:
         raise Http404(gettext("There is no workload {code!r}.").format(code=code))
     return workload
+
+
+def foretold_of(told: Explanation) -> Said | None:
+    """The forecast of one that waits and was promised nothing; who looks has a fresh one made."""
+    if told.workload.state != Workload.State.QUEUED:
+        return None
+    return said_of(forecast.of_workload(told.workload, told.waits_since, told.now), told.now)
 
 
 def can_cancel(person: Person, workload: Workload) -> bool:

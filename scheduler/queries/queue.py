@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.utils import timezone
 from budgets.models import BudgetNode, Cluster
 from scheduler.models import WHOLE_DEVICE_MILLI, Holding, Node, Pass, Reservation, Run, Workload
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
+from scheduler.queries.promises import Promise, standing
 from scheduler.services import events, policies
 
 PER_PAGE = 50
@@ -44,7 +45,8 @@ class Row:
             and for one that is held.
         path: (level, served) from the child of the root down to its leaf.
         promise: its number among the reservations that stand, from 1; None without one.
-        earliest_start_at: with a promise "at the latest", else when contract ends would make room, if that is known.
+        earliest_start_at: with a promise its instant, else when contract ends would make room, if that is known.
+        certain_at: the latest start of one with a promise: that instant, and the grace of those who leave then.
     """
 
     pk: int
@@ -66,6 +68,7 @@ class Row:
     reason_text: str
     reason_numbers: Mapping[str, Any]
     earliest_start_at: datetime | None
+    certain_at: datetime | None
     promise: int | None
 
     @property
@@ -124,6 +127,7 @@ class QueuePage:
     number: int
     pages: int
     count: int
+    promises: Sequence[Promise]
 
 
 def page(
@@ -153,6 +157,7 @@ def page(
     pages = max(1, -(-count // per_page))
     number = min(max(1, number), pages)
     promises = _promises(cluster)
+    grace = timedelta(seconds=policy.grace_s)
     rows = list(found.select_related("leaf")[(number - 1) * per_page : number * per_page])
     since = waits_since(rows)
     return QueuePage(
@@ -162,12 +167,15 @@ def page(
         window_s=policy.lookback_s,
         reservations=policy.reservations,
         totals=totals(cluster, instant),
-        rows=[_row(row, levels, promises, max(0, int((instant - since[row.pk]).total_seconds()))) for row in rows],
+        rows=[
+            _row(row, levels, promises, grace, max(0, int((instant - since[row.pk]).total_seconds()))) for row in rows
+        ],
         levels=levels,
         filters=wanted,
         number=number,
         pages=pages,
         count=count,
+        promises=standing(cluster, levels, policy.grace_s),
     )
 
 
@@ -206,13 +214,16 @@ def _filtered(cluster: Cluster, wanted: Filters, levels: Levels) -> QuerySet[Wor
     return rows
 
 
-def _promises(cluster: Cluster) -> dict[int, int]:
-    """The reservations that stand, in the order in which they were given, by workload."""
+def _promises(cluster: Cluster) -> dict[int, tuple[int, datetime]]:
+    """The number and the instant of each reservation that stands, the earliest first, by workload."""
     rows = Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("starts_at", "pk")
-    return {workload_id: number for number, workload_id in enumerate(rows.values_list("workload_id", flat=True), 1)}
+    found = enumerate(rows.values_list("workload_id", "starts_at"), 1)
+    return {workload_id: (number, starts_at) for number, (workload_id, starts_at) in found}
 
 
-def _row(row: Workload, levels: Levels, promises: Mapping[int, int], waited_s: int) -> Row:
+def _row(
+    row: Workload, levels: Levels, promises: Mapping[int, tuple[int, datetime]], grace: timedelta, waited_s: int
+) -> Row:
     level = levels.by_id.get(row.leaf_id)
     return Row(
         pk=row.pk,
@@ -234,7 +245,8 @@ def _row(row: Workload, levels: Levels, promises: Mapping[int, int], waited_s: i
         reason_text=row.reason_text,
         reason_numbers=row.reason_numbers,
         earliest_start_at=row.earliest_start_at if row.state == "queued" else None,
-        promise=promises.get(row.pk),
+        certain_at=promises[row.pk][1] + grace if row.pk in promises else None,
+        promise=promises[row.pk][0] if row.pk in promises else None,
     )
 
 

@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """Another waiting workload, in the same leaf or ahead of this one."""
+    """Another waiting workload, in the same leaf or ahead of it. `certain_at` is its latest start, if promised."""
 
     code: str
     name: str
@@ -48,8 +48,7 @@ class Neighbour:
     submitted_at: datetime
     size_milli: int
     place: int | None
-    earliest_start_at: datetime | None
-    is_promised: bool
+    certain_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,8 @@ class Explanation:
     """Everything that the page of a workload says.
 
     `promised_at` is the instant of its reservation, from which on devices are its own; `certain_at` the latest start,
-    when those who hold them have had their grace to leave.
+    when those who hold them have had their grace to leave. `others_promised_at` is the first instant that was
+    promised to somebody else.
     """
 
     workload: Workload
@@ -84,6 +84,7 @@ class Explanation:
     groups: Sequence[Group]
     promised_at: datetime | None
     certain_at: datetime | None
+    others_promised_at: datetime | None
     claimed_nodes: Sequence[str]
     waits_for: Sequence[str]
     runs: Sequence[RunLine]
@@ -115,16 +116,19 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
     levels = levels_of(workload.cluster, last)
     leaf = levels.by_id.get(workload.leaf_id)
     is_waiting = workload.state == Workload.State.QUEUED
-    same_leaf, ahead, ahead_count = _neighbours(workload, levels) if is_waiting else ([], [], 0)
+    policy = policies.Policy() if last is None else policies.as_policy(last.policy)
+    promises = list(Reservation.objects.filter(cluster=workload.cluster_id, ended_at=None).order_by("starts_at", "pk"))
+    promise = next((each for each in promises if each.workload_id == workload.pk), None)
+    others = [each.starts_at for each in promises if each.workload_id != workload.pk]
+    certain = {each.workload_id: each.starts_at + timedelta(seconds=policy.grace_s) for each in promises}
+    same_leaf, ahead, ahead_count = _neighbours(workload, levels, certain) if is_waiting else ([], [], 0)
     rows = list(Run.objects.filter(workload=workload).select_related("preempted_by").order_by("number"))
     claim = Claim.objects.filter(workload=workload, ended_at=None).first()
-    promise = Reservation.objects.filter(workload=workload, ended_at=None).first()
     decisions = list(
         Decision.objects.filter(workload=workload).select_related("by", "run", "made_in__policy").order_by("pk")
     )
     numbers = {run.pk: run.number for run in rows}
     root = levels.rows[0] if levels.rows else None
-    policy = policies.Policy() if last is None else policies.as_policy(last.policy)
     return Explanation(
         workload=workload,
         now=instant,
@@ -138,7 +142,8 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
         ahead_count=ahead_count,
         groups=groups(workload, levels) if is_waiting else [],
         promised_at=None if promise is None else promise.starts_at,
-        certain_at=None if promise is None else promise.starts_at + timedelta(seconds=policy.grace_s),
+        certain_at=certain.get(workload.pk),
+        others_promised_at=min(others, default=None),
         claimed_nodes=[] if claim is None else sorted(claim.holdings),
         waits_for=_codes_of([] if claim is None else claim.waits_for),
         runs=runs_of(rows, instant),
@@ -154,7 +159,9 @@ def _steps(levels: Levels, leaf: Level | None) -> list[Step]:
     return [Step(node, child, levels.children(node.code)) for node, child in pairwise(path)]
 
 
-def _neighbours(workload: Workload, levels: Levels) -> tuple[list[Neighbour], list[Neighbour], int]:
+def _neighbours(
+    workload: Workload, levels: Levels, certain: Mapping[int, datetime]
+) -> tuple[list[Neighbour], list[Neighbour], int]:
     """Those of its leaf, in the leaf's order; the first who are ahead of it in the queue; how many these are."""
     funded = {"min_runtime_s__gt": 0} if workload.min_runtime_s else {"min_runtime_s": 0}
     queue = waiting(workload.cluster).filter(state="queued")
@@ -162,9 +169,6 @@ def _neighbours(workload: Workload, levels: Levels) -> tuple[list[Neighbour], li
         :AHEAD_SHOWN
     ]
     ahead_rows = queue.filter(place__lt=workload.place) if workload.place is not None else queue.none()
-    promised = set(
-        Reservation.objects.filter(cluster=workload.cluster_id, ended_at=None).values_list("workload_id", flat=True)
-    )
 
     def neighbour(row: Workload) -> Neighbour:
         level = levels.by_id.get(row.leaf_id)
@@ -177,8 +181,7 @@ def _neighbours(workload: Workload, levels: Levels) -> tuple[list[Neighbour], li
             submitted_at=row.submitted_at,
             size_milli=row.size_milli,
             place=row.place,
-            earliest_start_at=row.earliest_start_at,
-            is_promised=row.pk in promised,
+            certain_at=certain.get(row.pk),
         )
 
     same_leaf = [neighbour(row) for row in leaf_rows]

@@ -51,12 +51,18 @@ def _tell_each(runs: Iterable[Run]) -> int:
                 kind=Kind.WORKLOAD,
                 subject=_said(run),
                 text=run.workload.reason_text,
-                path=f"/workloads/{run.workload.code}/",
+                path=_path(run),
                 key=key,
             )
         if told >= TOLD_MAX:
             break
     return told
+
+
+def _path(run: Run) -> str:
+    """Where it is explained: why it was preempted has a page of its own."""
+    page = f"/workloads/{run.workload.code}/"
+    return f"{page}runs/{run.number}/preempted/" if run.end_reason.startswith("preempted") else page
 
 
 def _said(run: Run) -> str:

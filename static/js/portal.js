@@ -39,10 +39,12 @@
     document.querySelectorAll("form[data-sent]").forEach(form => delete form.dataset.sent);
   });
 
-  /* A part that refreshes itself waits while somebody reads, selects or types in it, so that nothing moves under them. */
+  /* A part that refreshes itself waits while somebody selects or types in it, so that nothing changes under them. */
+  const TYPED_IN = "input:not([type=checkbox], [type=radio]), select, textarea";
   const isBeingUsed = part => {
     const selection = window.getSelection();
-    return part.contains(document.activeElement)
+    const focused = document.activeElement;
+    return (part.contains(focused) && focused.matches(TYPED_IN))
       || (selection && !selection.isCollapsed && part.contains(selection.anchorNode));
   };
   document.addEventListener("htmx:beforeRequest", event => {
@@ -52,6 +54,31 @@
 
   /* What grew or shrank above the row one is reading must not push it: keep that row where it was. */
   let anchor = null;
+  /* Details that were opened, or closed, stay so; and what has the focus keeps it. */
+  const nameOf = detail => detail.id || detail.querySelector("summary")?.textContent.trim();
+  const addressOf = element => {
+    if (element.id) return `#${CSS.escape(element.id)}`;
+    const row = element.closest("[data-row]");
+    const within = row ? `[data-row="${CSS.escape(row.dataset.row)}"] ` : "";
+    if (element.matches("a[href]")) return `${within}a[href="${CSS.escape(element.getAttribute("href"))}"]`;
+    const detail = element.closest("details[id]");
+    return detail && element.matches("summary") ? `#${CSS.escape(detail.id)} > summary` : null;
+  };
+  let opened = null;
+  let focused = null;
+  document.addEventListener("htmx:beforeSwap", event => {
+    const target = event.detail.target;
+    const details = [...target.querySelectorAll("details")].filter(nameOf);
+    opened = new Map(details.map(each => [nameOf(each), each.open]));
+    const active = document.activeElement;
+    focused = active && target !== active && target.contains(active) ? addressOf(active) : null;
+  });
+  document.addEventListener("htmx:afterSwap", event => {
+    const details = event.detail.target.querySelectorAll("details");
+    if (opened) details.forEach(each => { const was = opened.get(nameOf(each)); if (was !== undefined) each.open = was; });
+    if (focused) document.querySelector(focused)?.focus({ preventScroll: true });
+    opened = focused = null;
+  });
   document.addEventListener("htmx:beforeSwap", event => {
     const rows = [...event.detail.target.querySelectorAll("[data-row]")];
     const row = rows.find(each => each.getBoundingClientRect().top >= 0);

@@ -20,7 +20,7 @@ def test_the_owner_of_what_was_preempted_is_told_once_by_whom(lab):
     assert bad_ends.tell(lab.now) == 0
     assert told() == wanted
     message = Message.objects.get()
-    assert (message.kind, message.path) == ("workload", f"/workloads/{lab.taken.code}/")
+    assert (message.kind, message.path) == ("workload", f"/workloads/{lab.taken.code}/runs/1/preempted/")
 
 
 def test_long_past_ends_and_own_ends_are_not_told(lab):

@@ -168,6 +168,18 @@ ROUTES = [
     same("workloads/new/preview/", "/workloads/new/preview/?command=sleep+5"),
     same("workloads/<str:code>/", "/workloads/{running}/"),
     same("workloads/<str:code>/text/", "/workloads/{running}/text/"),
+    same("workloads/<str:code>/forecast/", "/workloads/{waiting}/forecast/"),
+    Route(
+        "workloads/<str:code>/forecast/again/", "/workloads/{running}/forecast/again/", (SIGN_IN, 405, 405, 405, 405)
+    ),
+    Route(
+        "workloads/<str:code>/forecast/again/",
+        "/workloads/{running}/forecast/again/",
+        (SIGN_IN, 302, 302, 302, 302),
+        "post",
+    ),
+    same("workloads/<str:code>/try/", "/workloads/{waiting}/try/"),
+    same("workloads/<str:code>/runs/<int:number>/preempted/", "/workloads/{held}/runs/1/preempted/"),
     Route("workloads/<str:code>/log/", "/workloads/{running}/log/", (SIGN_IN, 404, OK, OK, OK)),
     Route("workloads/<str:code>/cancel/", "/workloads/{running}/cancel/", (SIGN_IN, 404, OK, OK, OK)),
     # The simulation is Ada's of the lab's history: everyone sees it, she and operators end it.
@@ -205,6 +217,8 @@ ROUTES = [
     Route("api/v1/workloads/", "/api/v1/workloads/", (403, 400, 400, 400, 400), "post"),
     api("api/v1/workloads/<str:code>/", "/api/v1/workloads/{running}/"),
     api("api/v1/workloads/<str:code>/explain/", "/api/v1/workloads/{running}/explain/"),
+    api("api/v1/workloads/<str:code>/try/", "/api/v1/workloads/{waiting}/try/"),
+    api("api/v1/workloads/<str:code>/runs/<int:number>/preempted/", "/api/v1/workloads/{held}/runs/1/preempted/"),
     Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{running}/cancel/", (403, 405, 405, 405, 405)),
     Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{held}/cancel/", (403, OK, 404, 404, OK), "post"),
     # The agents' own tokens open these, and no person's session does: tests/executors/ has what tokens get.
@@ -285,7 +299,13 @@ def simulation(lab: Laboratory) -> Simulation:
 @pytest.mark.parametrize("who", WHO)
 def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
     client = Client() if who == "nobody" else as_person(getattr(lab, who))
-    numbers = {"running": lab.taker.code, "held": lab.taken.code, "ada": lab.ada.pk, **governance(lab)}
+    numbers = {
+        "running": lab.taker.code,
+        "waiting": lab.waits.code,
+        "held": lab.taken.code,
+        "ada": lab.ada.pk,
+        **governance(lab),
+    }
     numbers["simulation"] = simulation(lab).pk
     found, wanted = {}, {}
     for route in ROUTES:

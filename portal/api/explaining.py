@@ -1,0 +1,271 @@
+"""The API about one workload's why: the explanation with its forecast, another size tried, one preemption."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from budgets.errors import InputError
+from budgets.models import Person
+from portal.api.serializers import WorkloadOut, level, moment, pair, workload
+from portal.api.views import Api
+from portal.views.preempted import preempted_run
+from portal.views.workload import workload_named
+from scheduler.queries import forecast
+from scheduler.queries.ahead import Group
+from scheduler.queries.forecast import Foretold
+from scheduler.queries.preempted import Preempted, Preemption, RunLine, Side
+from scheduler.queries.trying import Answer, Tried, try_other
+from scheduler.queries.workload import Explanation, Neighbour, explanation
+
+DIGITS = 10
+"""Of a size in thousandths, at most."""
+
+
+class ExplanationOut(serializers.Serializer):
+    """Why, with the numbers."""
+
+    workload = WorkloadOut()
+    as_of = serializers.DateTimeField(allow_null=True)
+    promised_at = serializers.DateTimeField(allow_null=True)
+    certain_at = serializers.DateTimeField(allow_null=True)
+    forecast = serializers.DictField(allow_null=True)
+    levels = serializers.ListField(child=serializers.DictField())
+    ahead = serializers.ListField(child=serializers.DictField())
+    ahead_count = serializers.IntegerField()
+    ahead_by_reason = serializers.ListField(child=serializers.DictField())
+    runs = serializers.ListField(child=serializers.DictField())
+    preemptions = serializers.ListField(child=serializers.DictField())
+    charged_milli_s = serializers.IntegerField()
+
+
+class TriedOut(serializers.Serializer):
+    """What a pass would do right now: as it is, and with what was tried."""
+
+    at = serializers.DateTimeField()
+    waiting = serializers.IntegerField()
+    as_it_is = serializers.DictField()
+    tried = serializers.DictField()
+
+
+class PreemptedOut(serializers.Serializer):
+    """One preemption: the stored decision, and what it cost."""
+
+    workload = WorkloadOut()
+    decision = serializers.DictField()
+    run = serializers.DictField()
+    safe_s = serializers.IntegerField()
+    open_s = serializers.IntegerField()
+    saved_s = serializers.IntegerField()
+    lost_milli_s = serializers.IntegerField()
+    next_run = serializers.DictField(allow_null=True)
+    forecast = serializers.DictField(allow_null=True)
+
+
+class Explain(Api):
+    """Why: the order from the root down, who is ahead, when it may start, its runs and preemptions."""
+
+    @extend_schema(responses=ExplanationOut)
+    def get(self, request: Request, code: str) -> Response:
+        """The numbers behind its sentence."""
+        told = explanation(workload_named(code))
+        foretold = forecast.of_workload(told.workload, told.waits_since, told.now)
+        return Response(explained(told, foretold, self.person()))
+
+
+class TryOther(Api):
+    """What would become of a waiting workload if it asked for something else; nothing is changed."""
+
+    known = frozenset({"size_milli", "min_runtime_s"})
+
+    @extend_schema(
+        responses=TriedOut,
+        parameters=[OpenApiParameter("size_milli", int), OpenApiParameter("min_runtime_s", int)],
+    )
+    def get(self, request: Request, code: str) -> Response:
+        """The engine's answer on the present snapshot. What is not given stays as it is."""
+        row = workload_named(code)
+        size, contract = (_whole(request, name) for name in ("size_milli", "min_runtime_s"))
+        try:
+            answer = try_other(row, size_milli=size, min_runtime_s=contract)
+        except InputError as error:
+            names = {"size": "size_milli", "contract": "min_runtime_s"}
+            raise ValidationError({names.get(error.field, "workload"): [error.message]}) from None
+        return Response(answered(answer))
+
+
+class WhyPreempted(Api):
+    """Why one run was preempted."""
+
+    @extend_schema(responses=PreemptedOut)
+    def get(self, request: Request, code: str, number: int) -> Response:
+        """The stored decision with its numbers."""
+        told = preempted_run(workload_named(code), number)
+        now = timezone.now()
+        foretold = Foretold()
+        if told.next_run is None and told.run.ended_at is not None:
+            foretold = forecast.of_workload(told.workload, told.run.ended_at, now)
+        return Response(preempted_out(told, foretold, self.person()))
+
+
+def _whole(request: Request, name: str) -> int | None:
+    """A whole number of the URL; None where it is not given."""
+    text = request.query_params.get(name, "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
+        raise ValidationError({name: [f"{text!r} is not a whole number."]})
+    return int(text)
+
+
+def answered(answer: Answer) -> dict[str, Any]:
+    """TriedOut."""
+    return {
+        "at": moment(answer.at),
+        "waiting": answer.waiting,
+        "as_it_is": tried(answer.as_it_is),
+        "tried": tried(answer.tried),
+    }
+
+
+def tried(row: Tried) -> dict[str, Any]:
+    """What would become of it."""
+    return {
+        "size_milli": row.size_milli,
+        "min_runtime_s": row.min_runtime_s,
+        "action": row.action,
+        "code": row.code,
+        "reason": row.text,
+        "nodes": list(row.nodes),
+        "takes_from": [{"workload": code, "rule": rule} for code, rule in row.takes_from],
+        "place": row.place,
+        "certain_at": moment(row.certain_at),
+        "room_at": moment(row.room_at),
+    }
+
+
+def preempted_out(told: Preempted, foretold: Foretold, person: Person) -> dict[str, Any]:
+    """PreemptedOut."""
+    return {
+        "workload": workload(told.workload, person),
+        "decision": preemption(told.decision),
+        "run": run(told.run),
+        "safe_s": told.safe_s,
+        "open_s": told.open_s,
+        "saved_s": told.saved_s,
+        "lost_milli_s": told.lost_milli_s,
+        "next_run": None if told.next_run is None else run(told.next_run),
+        "forecast": range_out(foretold),
+    }
+
+
+def range_out(foretold: Foretold) -> dict[str, Any] | None:
+    """The range of likely starts; null without one. Instants that are null are after `until`."""
+    if not foretold.is_known:
+        return None
+    return {
+        "as_of": moment(foretold.at),
+        "low_at": moment(foretold.low_at),
+        "middle_at": moment(foretold.middle_at),
+        "high_at": moment(foretold.high_at),
+        "until": moment(foretold.until),
+        "draws": foretold.draws,
+        "forecasts_known": foretold.record.count,
+        "forecasts_held": foretold.record.held,
+    }
+
+
+def group(row: Group) -> dict[str, Any]:
+    """Those who are ahead for one reason."""
+    return {
+        "reason": row.reason,
+        "theirs": None if row.theirs is None else row.theirs.code,
+        "mine": None if row.mine is None else row.mine.code,
+        "count": row.count,
+        "size_milli": row.size_milli,
+        "first": list(row.first),
+    }
+
+
+def explained(told: Explanation, foretold: Foretold, person: Person) -> dict[str, Any]:
+    """ExplanationOut."""
+    return {
+        "workload": workload(told.workload, person),
+        "as_of": moment(told.as_of),
+        "promised_at": moment(told.promised_at),
+        "certain_at": moment(told.certain_at),
+        "forecast": range_out(foretold),
+        "levels": [
+            {"node": step.node.code, "child": step.mine.code, "siblings": [level(each) for each in step.siblings]}
+            for step in told.steps
+        ],
+        "ahead": [neighbour(each) for each in told.ahead],
+        "ahead_count": told.ahead_count,
+        "ahead_by_reason": [group(each) for each in told.groups],
+        "runs": [run(each) for each in told.runs],
+        "preemptions": [preemption(each) for each in told.preemptions],
+        "charged_milli_s": told.charged_milli_s,
+    }
+
+
+def neighbour(row: Neighbour) -> dict[str, Any]:
+    """Somebody who is ahead."""
+    return {
+        "code": row.code,
+        "leaf": row.leaf_code,
+        "size_milli": row.size_milli,
+        "place": row.place,
+        "certain_at": moment(row.certain_at),
+    }
+
+
+def run(row: RunLine) -> dict[str, Any]:
+    """A run with its contract and charge."""
+    return {
+        "number": row.number,
+        "state": row.state,
+        "size_milli": row.size_milli,
+        "is_funded": row.funded,
+        "nodes": list(row.nodes),
+        "started_at": moment(row.started_at),
+        "running_at": moment(row.running_at),
+        "contract_ends_at": moment(row.contract_ends_at),
+        "ended_at": moment(row.ended_at),
+        "end_reason": row.end_reason,
+        "preempted_by": row.preempted_by,
+        "charged_milli_s": row.charged_milli_s,
+    }
+
+
+def preemption(row: Preemption) -> dict[str, Any]:
+    """Who took it, under which rule, with both sides' numbers."""
+    return {
+        "at": moment(row.at),
+        "run": row.run_number,
+        "code": row.code,
+        "reason": row.text,
+        "by": row.by,
+        "contract_over_for_s": row.contract_over_for_s,
+        "took": side(row.took),
+        "gave": side(row.gave),
+        "priorities": None if row.priorities is None else list(row.priorities),
+        "pass": row.pass_id,
+    }
+
+
+def side(row: Side | None) -> dict[str, Any] | None:
+    """One side of a comparison."""
+    if row is None:
+        return None
+    return {
+        "node": row.code,
+        "used_milli_s": row.used_milli_s,
+        "committed_milli_s": row.committed_milli_s,
+        "served": pair(row.served),
+    }
