@@ -274,7 +274,7 @@ def learned_on(cluster: Cluster) -> Mapping[str, Stretch]:
     """Factors learned from the cluster's own forecasts whose end is known; with too few of them, those shipped."""
     rows = _settled(cluster).select_related("forecast").order_by("-pk")[:LEARNED_FROM]
     past = [Past(row.kind, 0, row.futures, row.start_s) for row in rows]
-    return learn(past, HORIZON_S) or SHIPPED
+    return {**SHIPPED, **learn(past, HORIZON_S)}
 
 
 def _settled(cluster: Cluster) -> QuerySet[ForecastStart]:

@@ -57,18 +57,18 @@ class Knowledge:
     """An outcome, asked what was known of it at one instant after another."""
 
     def __init__(
-        self, outcome: Outcome, owner_of: Mapping[str, str] | None = None, *, is_on_unix_clock: bool = False
+        self, outcome: Outcome, owner_of: Mapping[str, str] | None = None, *, unix_s: int | None = None
     ) -> None:
         """Take what happened.
 
         Args:
             outcome: a simulation's, or that of a stretch of history.
             owner_of: who submitted what, where that is known.
-            is_on_unix_clock: whether its seconds are those of Unix time; else days have no weekday.
+            unix_s: the Unix second at which its clock reads 0; without, days have no weekday.
         """
         self.outcome = outcome
         self._owner_of = owner_of or {}
-        self._has_weekdays = is_on_unix_clock
+        self._unix_s = unix_s
         scenario = outcome.scenario
         self._node_milli = max(node.capacity_milli for node in scenario.nodes)
         self._total_milli = sum(node.capacity_milli for node in scenario.nodes)
@@ -145,7 +145,7 @@ class Knowledge:
         )
 
     def _weekday(self, at_s: int) -> int | None:
-        return (at_s // DAY_S + MONDAY) % 7 if self._has_weekdays else None
+        return None if self._unix_s is None else ((self._unix_s + at_s) // DAY_S + MONDAY) % 7
 
     def _history(self, at_s: int) -> list[PastUse]:
         since_s = at_s - self.outcome.scenario.policy.lookback_s

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import ceil, exp, log
 
 LOW, HIGH = 0.1, 0.9
 NOMINAL = 0.8
@@ -101,20 +101,23 @@ def _spreads(low: int | None, middle: int | None, high: int | None, horizon_s: i
 
 
 def learn(past: Iterable[Past], horizon_s: int) -> dict[str, Stretch]:
-    """Factors by class, and under "" for all together, so that a tenth of the real starts lie beyond each end.
+    """Factors by class, and under "" for all together, so that a range holds NOMINAL of the real starts.
 
-    Classes with less than ENOUGH forecasts have none of their own.
+    A tenth may lie after the range; what of that tenth cannot, as ranges that are open to the future hold all that
+    starts later, may lie before it. Classes with less than ENOUGH forecasts have no factors of their own.
     """
     by_kind: dict[str, list[tuple[float, float]]] = {}
     for each in past:
         scores = _scores(each, horizon_s)
         by_kind.setdefault("", []).append(scores)
         by_kind.setdefault(each.kind, []).append(scores)
-    return {
-        kind: Stretch(_tail(low for low, _ in scores), _tail(high for _, high in scores))
-        for kind, scores in by_kind.items()
-        if len(scores) >= ENOUGH
-    }
+    return {kind: _stretch(scores) for kind, scores in by_kind.items() if len(scores) >= ENOUGH}
+
+
+def _stretch(scores: Sequence[tuple[float, float]]) -> Stretch:
+    high = _tail([above for _, above in scores], HIGH)
+    missed = sum(above > high for _, above in scores) / len(scores)
+    return Stretch(_tail([below for below, _ in scores], NOMINAL + missed), high)
 
 
 def _scores(past: Past, horizon_s: int) -> tuple[float, float]:
@@ -126,10 +129,10 @@ def _scores(past: Past, horizon_s: int) -> tuple[float, float]:
     return -off / below, off / above
 
 
-def _tail(scores: Iterable[float]) -> float:
-    """The least factor, not below 0, that nine tenths of the scores do not exceed."""
+def _tail(scores: Sequence[float], part: float) -> float:
+    """The least factor, not below 0, that this part of the scores does not exceed."""
     ordered = sorted(scores)
-    index = min(len(ordered) - 1, -int(-HIGH * (len(ordered) + 1) // 1) - 1)
+    index = min(len(ordered) - 1, ceil(part * (len(ordered) + 1)) - 1)
     return max(0.0, ordered[index])
 
 
