@@ -78,6 +78,11 @@ app.conf.beat_schedule = {
         "schedule": SEND_S,
         "options": {"expires": SEND_S},
     },
+    "forget-directories": {
+        "task": "scheduler.tasks.forget_directories",
+        "schedule": CHECK_S,
+        "options": {"expires": CHECK_S},
+    },
     "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "sum-up-days": {"task": "scheduler.tasks.sum_up_days", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "look-after-simulations": {

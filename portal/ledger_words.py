@@ -43,6 +43,7 @@ VERBS = {
     "person.enabled": gettext_lazy("account enabled"),
     "person.erased": gettext_lazy("name erased"),
     "house.changed": gettext_lazy("rules of the house changed"),
+    "cluster.rules": gettext_lazy("rules of a cluster changed"),
 }
 """What each verb of the ledger is called on pages, in the order of filters."""
 ON_ITS_OWN = {

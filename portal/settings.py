@@ -251,6 +251,18 @@ try:
 except ValueError as error:
     raise ImproperlyConfigured(f"ALLOTMENT_WEBHOOK_NETWORKS: {error}") from None
 
+# --- Nodes ------------------------------------------------------------------------------------------------------------
+
+try:
+    AGENT_NETWORKS = [ip_network(each) for each in env.list("ALLOTMENT_AGENT_NETWORKS", default=[])]
+    """Networks of nodes: the portal calls an agent's wake-up port there, if the agent names an address in one."""
+except ValueError as error:
+    raise ImproperlyConfigured(f"ALLOTMENT_AGENT_NETWORKS: {error}") from None
+DIRECTORY_DAYS = env.int("ALLOTMENT_DIRECTORY_DAYS", default=30)
+"""A workload's working directory is removed from nodes so many days after it has ended; 0 is never."""
+DIRECTORY_MAX_MIB = env.int("ALLOTMENT_DIRECTORY_MAX_MIB", default=1_024)
+"""The largest archive of a session's working directory that the portal takes."""
+
 # --- Signing in -------------------------------------------------------------------------------------------------------
 
 LOGIN_URL = "/login/"

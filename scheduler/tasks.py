@@ -7,7 +7,18 @@ from django.utils import timezone
 
 from budgets.models import Cluster
 from scheduler import loop
-from scheduler.services import bad_ends, forecasts, passes, simulating, thresholds, timeline, usage, utilization
+from scheduler.services import (
+    bad_ends,
+    directories,
+    forecasts,
+    hooks,
+    passes,
+    simulating,
+    thresholds,
+    timeline,
+    usage,
+    utilization,
+)
 
 
 @shared_task(ignore_result=True)
@@ -102,6 +113,18 @@ def forget_old_simulations() -> int:
 def check_thresholds() -> int:
     """Beat's, every ten minutes: tell of budgets whose use has passed a mark."""
     return thresholds.check()
+
+
+@shared_task(ignore_result=True)
+def repair(repair_id: int, attempt: int) -> bool:
+    """Make one attempt to repair a node from the portal's side."""
+    return hooks.run(repair_id, attempt)
+
+
+@shared_task(ignore_result=True)
+def forget_directories() -> int:
+    """Beat's, hourly: remove archives of saved directories that no run can need any more."""
+    return directories.forget()
 
 
 @shared_task(ignore_result=True)

@@ -4,24 +4,24 @@
 
 It pulls: a heartbeat carries the facts about its ranks to the portal and brings the desired state back; a call of its
 wake-up port makes it ask at once. Desired state is declarative: doing it twice is doing it once. It has no database,
-and opens no door but the wake-up port.
+and opens no door but the wake-up port. It needs Python and nothing else; with nvidia-ml-py it knows its GPUs.
 
     STATE/token              its own token, drawn here; the portal keeps its hash
+    STATE/fences.json        epochs, and the newest run of each workload (fences.py)
     STATE/contact.json       when it last reached the portal: minders stop by themselves when that is too long ago
     STATE/ranks/RUN.RANK/    one rank (ranks.py, minder.py)
     STATE/programs/          programs that workloads find by name
     WORK/CODE/               a workload's working directory: it stays from run to run, with what was saved there
 
-One thread: it sleeps until its heartbeat is due, somebody calls, or a minder has ended.
+One thread decides: it sleeps until its heartbeat is due, somebody calls, or a minder has ended. Beside it are the
+minders, saved directories on their way (carrier.py), and commands of the operator's (health.py).
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import os
 import random
-import secrets
 import select
 import signal
 import sys
@@ -31,11 +31,18 @@ from typing import Any
 
 from scheduler.executors import minder
 from scheduler.executors.agent_config import Config, Refusal, copy_programs, read_config
-from scheduler.executors.base import Cause, DesiredRank, Malformed, RankState
-from scheduler.executors.contact import Cut, post
-from scheduler.executors.heartbeat import FACTS_MAX, Sync
-from scheduler.executors.minder import boot_id, boottime_s, write_json
-from scheduler.executors.ranks import Rank
+from scheduler.executors.base import Cause, DesiredRank, RankFact, RankState
+from scheduler.executors.carrier import Carrier
+from scheduler.executors.contact import Cut
+from scheduler.executors.fences import Fences
+from scheduler.executors.health import Health, Repairs
+from scheduler.executors.heartbeat import FACTS_MAX, Answer
+from scheduler.executors.meter import Meter
+from scheduler.executors.minder import boottime_s
+from scheduler.executors.old_directories import OldDirectories
+from scheduler.executors.portal_side import PortalSide
+from scheduler.executors.ranks import Rank, reap
+from scheduler.executors.reading import Malformed
 from scheduler.executors.surroundings import Surroundings
 from scheduler.executors.wake_port import WakePort
 
@@ -43,8 +50,7 @@ LONGEST_DELAY_S = 10.0
 JITTER = 0.2
 STOP_GRACE_S = 20
 """What tied ranks get at most when the agent is told to end."""
-FENCE_S = 3_600
-"""Until the portal has said what its policy wants (semantics.md section 7)."""
+PROGRAMS = Path(__file__).parent / "programs"
 
 
 def say(text: str) -> None:
@@ -59,27 +65,31 @@ class Agent:
         """Take the state folder.
 
         Raises:
-            Refusal: it cannot be used, or another agent does; the wake-up port is taken.
+            Refusal: it cannot be used, or another agent does; the wake-up port is taken; there are no such GPUs.
         """
         self.config = config
         self.state = Path(config.state).absolute()
         self.work = Path(config.work).absolute() if config.work else self.state / "work"
-        self.url = config.portal.rstrip("/") + "/api/v1/agent/"
-        self.surroundings = Surroundings(config, self.state, self.work)
         self.ranks: dict[tuple[int, int], Rank] = {}
-        self.fence_s = FENCE_S
         self.failures = 0
         self.stopping = False
+        self.health = Health(config, self.state)
         try:
             self._make_folders()
-            self.token = self._own_token()
-            self.wake_port = None if config.wake_port < 0 else WakePort(config.wake_port)
+            self.fences = Fences(self.state)
+            self.wake_port = None if config.wake_port < 0 else WakePort(config.wake_port, config.wake_address)
+            self.portal = PortalSide(config, self.state, self.fences, self.wake_port)
+            self.signals, self.wake = os.pipe()
+            self.carrier = Carrier(self.portal, self.state, config.archive_max_mib, self.nudge)
         except OSError as error:
             raise Refusal(f"{error.filename or 'wake_port'}: {error.strerror}") from None
-        self.signals, wake = os.pipe()
-        for descriptor in (self.signals, wake):
+        self.surroundings = Surroundings(config, self.state, self.work)
+        self.repairs = Repairs(config, self.state)
+        self.meter = Meter(self.health.gpus)
+        self.old = OldDirectories(self.work)
+        for descriptor in (self.signals, self.wake):
             os.set_blocking(descriptor, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_stop)
@@ -90,21 +100,17 @@ class Agent:
             raise Refusal(f"{self.state} is in use by another agent")
         (self.state / "ranks").mkdir(mode=0o700, exist_ok=True)
         self.work.mkdir(mode=0o711, parents=True, exist_ok=True)
-        if self.config.programs:
-            copy_programs(Path(self.config.programs), self.state / "programs")
-
-    def _own_token(self) -> str:
-        """Our own token, drawn at the first start: so registering again is registering once."""
-        path = self.state / "token"
-        if not path.exists():
-            draft = path.with_suffix(".new")
-            with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(secrets.token_urlsafe(36))
-            draft.replace(path)
-        return path.read_text(encoding="utf-8").strip()
+        for source in (PROGRAMS, self.config.programs):
+            if source:
+                copy_programs(Path(source), self.state / "programs")
 
     def _on_stop(self, _number: int, _frame: object) -> None:
         self.stopping = True
+
+    def nudge(self) -> None:
+        """Look again now; from any thread."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self.wake, b"\0")
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -125,9 +131,9 @@ class Agent:
     def beat(self) -> None:
         """One heartbeat: output, facts, and the desired state made so. Nothing that goes wrong ends the agent."""
         try:
-            self.send_output()
+            self.portal.send_output(self.ranks.values())
             self.make_so(self.sync())
-            if self.news():
+            if self.has_news():
                 self.make_so(self.sync())  # what has just begun is not kept back until the next one
             self.failures = 0
         except Cut as error:
@@ -138,16 +144,16 @@ class Agent:
                 say(f"heartbeat failed: {error}")
         except Malformed as error:
             self.failures += 1
-            say(f"the portal's answer is malformed: {error}")
+            say(f"the portal's answer is not obeyed: {error}")
         except OSError as error:  # this machine's trouble, such as a full disk: what runs goes on
             self.failures += 1
             say(f"heartbeat failed: {error}")
 
-    def news(self) -> bool:
+    def has_news(self) -> bool:
         """Whether some rank's state is not known to the portal."""
         return any(fact is not None and fact.state != rank.reported for rank, fact in self.facts())
 
-    def facts(self) -> list[tuple[Rank, Any]]:
+    def facts(self) -> list[tuple[Rank, RankFact | None]]:
         """What there is to say of each rank."""
         return [(rank, rank.fact()) for rank in self.ranks.values()]
 
@@ -158,7 +164,7 @@ class Agent:
         return plain_s * random.uniform(1 - JITTER, 1 + JITTER)
 
     def sleep(self, delay_s: float) -> None:
-        """Until the delay is over, somebody calls, or a minder has ended."""
+        """Until the delay is over, somebody calls, a minder has ended, or a directory has arrived."""
         until_s = boottime_s() + delay_s
         minded = {rank.minded: rank for rank in self.ranks.values() if rank.minded is not None}
         listening = -1 if self.wake_port is None else self.wake_port.fileno()
@@ -172,8 +178,13 @@ class Agent:
                     minded[descriptor].unwatch()
                     return
                 if descriptor == self.signals:
-                    os.read(self.signals, 100)
+                    nudged = 0 in os.read(self.signals, 100)
                     reap()
+                    if self.repairs.has_just_ended():
+                        self.health.was_repaired()
+                        return
+                    if nudged:
+                        return
                 elif self.wake_port is not None and self.wake_port.was_called():
                     return
 
@@ -187,26 +198,15 @@ class Agent:
         for rank in self.ranks.values():
             rank.look_after()
         with contextlib.suppress(Cut, Malformed):
-            self.send_output()
+            self.portal.send_output(self.ranks.values())
             self.sync()
 
     # --- the portal ---------------------------------------------------------------------------------------------------
 
     def join(self) -> bool:
         """Register with the join token; whether the portal took us."""
-        config = self.config
-        offer = {
-            "cluster": config.cluster,
-            "node": config.node,
-            "token": self.token,
-            "devices": config.devices,
-            "rack": config.rack,
-            "memory_mib": config.memory_mib,
-            "cpu_milli": config.cpu_milli,
-        }
         try:
-            join_token = Path(config.join_token_file).read_text(encoding="utf-8").strip()
-            post(self.url + "register", join_token, offer)
+            self.portal.join(self.health.devices, self.health.uuids)
             self.make_so(self.sync())
         except (Cut, Malformed, OSError) as error:
             say(f"cannot join: {error}")
@@ -214,92 +214,70 @@ class Agent:
         say("joined")
         return True
 
-    def sync(self) -> list[DesiredRank]:
-        """Send the facts that the portal does not know yet; the desired state.
+    def sync(self) -> Answer:
+        """Send what the portal does not know yet; its answer.
 
         Raises:
             Cut: nothing is known to have arrived.
             Malformed: the answer is not one; nothing is done with it.
         """
-        known = ((rank, fact) for rank, fact in self.facts() if fact is not None and fact.state != rank.reported)
-        news = list(known)[:FACTS_MAX]
-        heartbeat = Sync(
-            cluster=self.config.cluster,
-            node=self.config.node,
-            facts=[fact for _rank, fact in news],
-            wake_port=None if self.wake_port is None else self.wake_port.number,
-            wake_secret="" if self.wake_port is None else self.wake_port.secret,
+        self.meter.look(self.ranks.values())
+        if self.repairs.has_just_ended():
+            self.health.was_repaired()
+        known = [(rank, fact) for rank, fact in self.facts() if fact is not None and rank.is_news(fact)][:FACTS_MAX]
+        checkpoints = [rank.checkpoint_s for rank, _fact in known]
+        samples = self.meter.samples()
+        answer = self.portal.heartbeat(
+            facts=[fact for _rank, fact in known],
+            problems=self.health.problems(self.ranks.values()),
+            samples=samples,
+            directories=self.old.to_ask(self.used_directories()),
+            **self.repairs.said(),
         )
-        sent_s = boottime_s()
-        answer = post(self.url + "sync", self.token, heartbeat.write())
-        desired = answer.get("desired")
-        if not isinstance(desired, list):
-            raise Malformed("desired", "is not a list")
-        read = [DesiredRank.read(each, f"desired[{number}]") for number, each in enumerate(desired)]
-        if type(answer.get("self_fence_s")) is int:
-            self.fence_s = answer["self_fence_s"]
-        contact = {"boot": boot_id(), "at_s": sent_s, "fence_s": self.fence_s}
-        write_json(str(self.state / "contact.json"), contact, durable=False)
-        for rank, fact in news:
-            rank.reported = fact.state
-        for want in read:
+        self.meter.told(len(samples))
+        for (rank, fact), checkpoint_s in zip(known, checkpoints, strict=True):
+            rank.reported, rank.reported_checkpoint_s = fact.state, checkpoint_s
+        for want in answer.desired:
             ours = self.ranks.get(want.key)
             if ours is not None and not want.began and ours.reported == RankState.RUNNING:
                 ours.reported = None  # the portal has forgotten, as after a restored backup
-        return read
+        return answer
 
-    def send_output(self) -> None:
-        """Send what ranks have printed since; the portal says from where on it wants it.
-
-        Raises:
-            Cut: it was not reached. What it refuses is not sent again, and no reason to keep facts back.
-        """
-        for rank in self.ranks.values():
-            while not rank.refused_output and (data := rank.output()):
-                chunk = {
-                    "cluster": self.config.cluster,
-                    "node": self.config.node,
-                    "run": rank.run,
-                    "rank": rank.index,
-                    "offset": rank.sent_bytes,
-                    "data": base64.b64encode(data).decode(),
-                }
-                try:
-                    wanted = post(self.url + "log", self.token, chunk).get("next")
-                except Cut as error:
-                    if error.status not in (400, 404):
-                        raise
-                    wanted = None
-                if type(wanted) is not int or wanted <= rank.sent_bytes:
-                    rank.refused_output = True
-                else:
-                    rank.sent_bytes = wanted
+    def used_directories(self) -> set[str]:
+        """Workloads of which a rank is here."""
+        return {rank.workload for rank in self.ranks.values()}
 
     # --- making it so -------------------------------------------------------------------------------------------------
 
-    def make_so(self, desired: Sequence[DesiredRank]) -> None:
+    def make_so(self, answer: Answer) -> None:
         """Stop what should not run, start what should, once; forget what is over and known and not wanted."""
-        wanted = {want.key: want for want in desired}
+        wanted = {want.key: want for want in answer.desired}
         now_s = boottime_s()
         for rank in list(self.ranks.values()):
             rank.look_after()
             want = wanted.get(rank.key)
             if want is None and self.is_over(rank):
                 rank.forget()
+                self.carrier.forget(rank.key)
                 del self.ranks[rank.key]
             elif want is None:
                 rank.stop(now_s + rank.grace_s, Cause.ASKED)
             elif want.stop_in_s is not None:
                 rank.stop(now_s + want.stop_in_s, Cause.ASKED)
-        for want in sorted(desired, key=lambda each: each.key):
+        for want in sorted(answer.desired, key=lambda each: each.key):
             if want.key not in self.ranks and not self.is_occupied(want):
                 self.start(want)
+        if self.repairs.make_so(answer.repair):
+            say(f"repair {answer.repair}")
+        self.old.remove(answer.removable, self.used_directories() | {want.workload for want in answer.desired})
 
     def is_over(self, rank: Rank) -> bool:
-        """Whether the rank has ended and nothing of it is left to tell."""
+        """Whether the rank has ended and nothing of it is left to tell, nor to carry."""
         fact = rank.fact()
         known = fact is not None and fact.state != RankState.RUNNING and fact.state == rank.reported
-        return known and (rank.refused_output or not rank.output())
+        if not known or fact is None or not (rank.refused_output or not rank.output()):
+            return False
+        return not fact.saved or self.config.shared_work or not self.config.archive_max_mib or self.carrier.send(rank)
 
     def is_occupied(self, want: DesiredRank) -> bool:
         """Whether another run of the same workload is still here: then this one waits."""
@@ -311,39 +289,52 @@ class Agent:
         Raises:
             OSError: its folder could not be made whole; the next heartbeat tries again.
         """
-        folder = self.state / "ranks" / f"{want.run}.{want.rank}"
-        Rank.find(folder)  # removes what was begun and not finished
-        over: dict[str, Any] = {}
+        over = self.hindrance(want)
+        if over is None:
+            return
         spec: dict[str, Any] = {
             "run": want.run,
             "rank": want.rank,
+            "order": want.order_id,
             "workload": want.workload,
             "grace_s": want.grace_s,
+            "devices": want.devices,
             "directory": str(self.work / want.workload),
         }
-        if want.began:
-            over = {"message": "the node's agent has lost its record of it"}
-        elif want.stop_in_s is not None:
-            over = {"message": "told to stop before it began", "cause": Cause.ASKED}
-        else:
+        if not over:
             try:
                 spec |= self.surroundings.specify(want)
             except (OSError, Refusal) as error:
                 over = {"message": str(error)[:300], "state": RankState.FAILED}
-        rank = Rank.make(folder, spec)
+        folder = self.state / "ranks" / f"{want.run}.{want.rank}"
+        rank = Rank.find(folder) or Rank.make(folder, spec)  # the first removes what was begun and not finished
         self.ranks[rank.key] = rank
         if over:
             rank.kill_marked()
             rank.end(**over)
         else:
+            self.fences.started(want.workload, want.run)
+            say(want.order_id)
             rank.start()
 
-
-def reap() -> None:
-    """Collect minders that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+    def hindrance(self, want: DesiredRank) -> dict[str, Any] | None:
+        """What its end is if it must not start; empty if it may; None while its directory is on its way."""
+        if want.began:
+            return {"message": "the node's agent has lost its record of it"}
+        if want.stop_in_s is not None:
+            return {"message": "told to stop before it began", "cause": Cause.ASKED}
+        if not self.fences.may_start(want.workload, want.run):
+            return {"message": "it, or a newer run of its workload, has been started here before"}
+        if not want.directory_from or self.config.shared_work:
+            return {}
+        try:
+            uid = self.surroundings.uid_for(want.owner)
+            problem = self.carrier.fetch(want, self.surroundings.directory_for(want.workload, uid), uid)
+        except (OSError, Refusal) as error:
+            problem = str(error)
+        if problem is None:
+            return None
+        return {"message": problem[:300], "state": RankState.FAILED} if problem else {}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ class Config:
     Attributes:
         portal: the portal's address.
         cluster, node: what the agent is to be.
-        gpus: how many it offers: /dev/nvidia0 and so on.
+        gpus: how many it offers: /dev/nvidia0 and so on; -1 is as many as NVML shows.
         pretend: they are invented, and not looked for (demo, tests).
         cores: how many it offers, on a CPU-only cluster.
         state: a folder of its own.
@@ -39,12 +41,19 @@ class Config:
         rack: its RDMA domain, if it is known.
         memory_mib, cpu_milli: what it offers; 0 is unsaid.
         heartbeat_s: between two heartbeats, a fifth more or less by chance.
-        wake_port: of the loopback address; 0 is any, -1 is none.
+        wake_port: where the portal can have it ask at once; 0 is any, -1 is none.
+        wake_address: of that port. Other than loopback, the portal has to allow its network.
         uids: where it is root, a workload runs as the first of these plus its owner's number.
         processes_max: of one person's workloads on this machine, where it is root.
         programs: a folder of Python programs that workloads find by name.
         tie: stop all ranks when the agent is told to end, and when the process that started it has ended.
         output_max_kib: kept of what a rank prints.
+        memory_limit: "auto" is by control groups where this machine permits them; "rlimit" is for each process alone.
+        shared_work: `work` is one file system on all nodes: directories of sessions need not travel.
+        archive_max_mib: where it is not, the largest saved directory that travels through the portal; 0 is none.
+        health_command: says by its exit status whether the node is well, by its last line what is wrong.
+        health_every_s: how often it is run.
+        repair_command: repairs the node, once it is empty and the portal says so.
     """
 
     portal: str = ""
@@ -61,11 +70,18 @@ class Config:
     cpu_milli: int = 0
     heartbeat_s: int = 10
     wake_port: int = 0
+    wake_address: str = "127.0.0.1"
     uids: str = "40000-59999"
     processes_max: int = 4_096
     programs: str = ""
     tie: bool = False
     output_max_kib: int = 1_024
+    memory_limit: str = "auto"
+    shared_work: bool = False
+    archive_max_mib: int = 256
+    health_command: list[str] = field(default_factory=list)
+    health_every_s: int = 60
+    repair_command: list[str] = field(default_factory=list)
 
     def check(self) -> None:
         """Refuse what is missing or makes no sense.
@@ -79,7 +95,7 @@ class Config:
         if not self.portal.startswith(("http://", "https://")):
             raise Refusal(f"portal: {self.portal!r} is not an address such as https://allotment.example.org")
         for name, least, most in (
-            ("gpus", 0, 4_096),
+            ("gpus", -1, 4_096),
             ("cores", 0, 4_096),
             ("memory_mib", 0, 2**40),
             ("cpu_milli", 0, 2**40),
@@ -87,9 +103,17 @@ class Config:
             ("wake_port", -1, 65_535),
             ("processes_max", 1, 2**20),
             ("output_max_kib", 0, 2**20),
+            ("archive_max_mib", 0, 2**20),
+            ("health_every_s", 1, 86_400),
         ):
             if not least <= getattr(self, name) <= most:
                 raise Refusal(f"{name}: {getattr(self, name)} is not {least} to {most}")
+        if self.memory_limit not in ("auto", "rlimit"):
+            raise Refusal(f"memory_limit: {self.memory_limit!r} is not auto or rlimit")
+        try:
+            ip_address(self.wake_address)
+        except ValueError:
+            raise Refusal(f"wake_address: {self.wake_address!r} is no address of this machine") from None
         if self.gpus and self.cores:
             raise Refusal("cores: a node offers GPUs or cores, not both")
         missing = [path for index in range(self.gpus) if not os.path.exists(path := f"/dev/nvidia{index}")]
@@ -117,13 +141,16 @@ def read_config(argv: Sequence[str] | None) -> Config:
     Raises:
         Refusal: names the option or field.
     """
-    kinds = {each.name: {"int": int, "str": str, "bool": bool}[str(each.type)] for each in fields(Config)}
+    named = {"int": int, "str": str, "bool": bool, "list[str]": list[str]}
+    kinds = {each.name: named[str(each.type)] for each in fields(Config)}
     parser = argparse.ArgumentParser(prog="agent", description="Run the workloads of one node.", exit_on_error=False)
     parser.add_argument("--config", metavar="FILE", help="a JSON file with the options below as fields")
     for name, kind in kinds.items():
         option = f"--{name.replace('_', '-')}"
         if kind is bool:
             parser.add_argument(option, action="store_true", default=None)
+        elif kind == list[str]:
+            parser.add_argument(option, type=shlex.split, metavar="COMMAND")
         else:
             parser.add_argument(option, type=kind, metavar=name.rpartition("_")[2].upper())
     try:
@@ -138,7 +165,7 @@ def read_config(argv: Sequence[str] | None) -> Config:
     return config
 
 
-def _in_file(path: str | None, kinds: dict[str, type]) -> dict[str, Any]:
+def _in_file(path: str | None, kinds: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in a file."""
     if path is None:
         return {}
@@ -156,6 +183,7 @@ def _in_file(path: str | None, kinds: dict[str, type]) -> dict[str, Any]:
 def copy_programs(source: Path, target: Path) -> None:
     """Copy Python programs to where workloads, who are somebody else, can run them: `training.py` as `training`."""
     target.mkdir(mode=0o755, exist_ok=True)
+    target.chmod(0o755)  # whatever our umask is: its owner's processes look things up there
     for path in sorted(source.glob("[a-z]*.py")):
         _, _, rest = path.read_text(encoding="utf-8").partition("\n")
         draft = target / f".{path.stem}"

@@ -1,6 +1,6 @@
 """One process per rank: starts its command, collects what it prints, stops it in its grace, and writes down its end.
 
-It outlives the agent that started it (`python -I -S minder.py FOLDER`), so that an agent can be killed, updated and
+It outlives the agent that started it (`python -I -S`, ranks.py), so that an agent can be killed, updated and
 started again while work goes on. It is small: a few imports of the standard library, no network. Its folder is the
 agent's alone and holds:
 
@@ -13,23 +13,30 @@ agent's alone and holds:
 Instants (`_s`) are seconds of CLOCK_BOOTTIME, which no change of the clock moves; `boot` says of which boot.
 """
 
-import ctypes
 import fcntl
 import json
 import os
-import resource
 import select
 import signal
 import sys
 import time
 from collections.abc import Callable
 
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 36, 38
+from scheduler.executors import cgroups
+from scheduler.executors.checkpoints import Checkpoints
+from scheduler.executors.hiding import Hiding, hide
+from scheduler.executors.launching import libc, start_command
+
+PR_SET_CHILD_SUBREAPER = 36
 OUTPUT_PIPE_BYTES = 65_536
 READS_AT_ONCE = 16
 """A command that prints without end must not keep us from looking at the clock."""
 KILL_AGAIN_S = 0.1
-_libc = ctypes.CDLL(None, use_errno=True)
+LOOK_EVERY_S = 5.0
+"""How often it looks for a new checkpoint, and while it is leaving, ten times a second."""
+LEAVING_LOOK_S = 0.1
+MARGIN_MAX_S = 10.0
+"""What is at most kept of the grace for the command itself, after its save command or its checkpoint."""
 
 
 def boottime_s() -> float:
@@ -95,84 +102,6 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def start_command(spec: dict, output: int) -> tuple[int, str]:
-    """Fork and execute; the process id, and what went wrong (empty: it runs)."""
-    reading, writing = os.pipe()  # closed by a successful exec
-    minder = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        step = "starting"
-        try:
-            os.setsid()
-            os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            step = "setting its limits"
-            limit(spec)
-            step = "becoming its user"
-            if spec["uid"] is not None:
-                os.setgroups([])
-                os.setgid(spec["uid"])
-                os.setuid(spec["uid"])
-            _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-            _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # after the change of user, which clears it
-            if os.getppid() != minder:
-                os._exit(1)
-            step = "entering its working directory"
-            os.umask(0o077)
-            os.chdir(spec["directory"])
-            step = f"executing {spec['command'][0]}"
-            for number in range(1, signal.NSIG):
-                if number not in (signal.SIGKILL, signal.SIGSTOP) and signal.getsignal(number) is not None:
-                    signal.signal(number, signal.SIG_DFL)
-            os.dup2(writing, 3, inheritable=False)
-            os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-            writing = 3
-            execute(spec["command"], spec["environment"])
-        except BaseException as error:  # whatever it was, the parent must hear of it, and nothing here goes on
-            os.write(writing, f"{step}: {getattr(error, 'strerror', None) or error}".encode()[:280])
-        finally:
-            os._exit(127)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as file:
-        problem = file.read().decode(errors="replace")
-    if problem:
-        os.waitpid(pid, 0)
-    return pid, problem
-
-
-def execute(command: list[str], environment: dict[str, str]) -> None:
-    """Become the command, looked for in its own PATH; returns never.
-
-    `os.execvpe` would import more of the standard library first, which may lie where only our user can read.
-
-    Raises:
-        OSError: what the last place said; that there is none only where no other did.
-    """
-    name = command[0]
-    places = [""] if "/" in name else [place or "." for place in environment["PATH"].split(":")]
-    problem: OSError = FileNotFoundError(2, "No such file or directory")
-    for place in places:
-        try:
-            os.execve(os.path.join(place, name), command, environment)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except PermissionError as error:
-            problem = error
-    raise problem
-
-
-def limit(spec: dict) -> None:
-    """Bounds of the command: memory, core files, and who goes first when the machine runs out of memory."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if spec["memory_bytes"]:
-        resource.setrlimit(resource.RLIMIT_AS, (spec["memory_bytes"],) * 2)
-    if spec["processes"]:
-        resource.setrlimit(resource.RLIMIT_NPROC, (spec["processes"],) * 2)
-    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("500")
-
-
 class Minder:
     """The life of one rank."""
 
@@ -180,8 +109,18 @@ class Minder:
         self.spec = spec
         self.record = {"boot": boot_id(), "minder": os.getpid(), "state": "starting"}
         self.pid = 0
+        self.status: int | None = None  # the command's, once it has ended
         self.by_s: float | None = None  # when it must be gone, once it was told to go
         self.why = "itself"
+        self.told_s = 0.0
+        self.is_terminated = False  # its command got its signal
+        self.waits_until_s = 0.0  # for a checkpoint
+        self.save_pid = 0
+        self.saved: bool | None = None
+        self.checkpoints = Checkpoints(spec)
+        self.began_s = float("inf")
+        self.hiding = Hiding(spec.get("secrets") or {})
+        self.output = self.writing = -1
         self._fence_s = float("inf")
         self.signals, wake = os.pipe()
         for descriptor in (self.signals, wake):
@@ -195,36 +134,52 @@ class Minder:
         self.record.update(changes)
         write_json("record.json", self.record)
 
+    # --- from its start to its end ------------------------------------------------------------------------------------
+
     def live(self) -> None:
         """Start the command and stay until nothing of it is left."""
-        reading, writing = os.pipe()
-        output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        self.pid, problem = start_command(self.spec, writing)
-        os.close(writing)
+        reading, self.writing = os.pipe()
+        self.output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        self.pid, problem = start_command(self.spec, self.writing)
         if problem:
-            self.note(state="failed", message=problem, exited_s=boottime_s())
+            self.note(state="failed", message=hide(problem, self.spec.get("secrets") or {}), exited_s=boottime_s())
             return
-        self.note(state="running", pid=self.pid, began_s=boottime_s())
+        if not self.spec.get("save_command"):
+            os.close(self.writing)
+        self.began_s = boottime_s()
+        self.note(state="running", pid=self.pid, began_s=self.began_s)
         tell_agent()
-        status = self.watch(reading, output)
+        status = self.watch(reading)
         self.clear()
-        self.collect(reading, output)  # what was printed last
-        code = os.waitstatus_to_exitcode(status)
-        self.note(state="exited", exit_code=code, exited_s=boottime_s(), cause=self.why)
+        self.collect(reading)  # what was printed last
+        self.keep(self.hiding.rest())
+        self.look()
+        self.note(state="exited", exit_code=os.waitstatus_to_exitcode(status), exited_s=boottime_s(), **self.end())
 
-    def watch(self, reading: int, output: int) -> int:
-        """Until the command ends; its wait status."""
+    def end(self) -> dict[str, object]:
+        """What else there is to say at its end."""
+        said: dict[str, object] = {"cause": self.why}
+        if self.saved is not None:
+            said["saved"] = self.saved
+        if group := self.spec.get("cgroup"):
+            if cgroups.ran_out(group):
+                said["message"] = f"it went over its memory limit of {self.spec['memory_bytes'] // 1024**2} MiB"
+            cgroups.remove(group)
+        return said
+
+    def watch(self, reading: int) -> int:
+        """Until the command ends, and what saves it too; the command's wait status."""
         os.set_blocking(reading, False)
         anchor = self.anchor()
         poll = select.poll()
         for descriptor in (reading, self.signals, *([] if anchor is None else [anchor])):
             poll.register(descriptor, select.POLLIN)
         while True:
-            ended, status = self.reap()
-            if ended:
-                return status
+            self.reap()
+            if self.status is not None and not self.save_pid:
+                return self.status
             for descriptor, _event in poll.poll(self.wait_ms()):
-                if descriptor == reading and not self.collect(reading, output):
+                if descriptor == reading and not self.collect(reading):
                     poll.unregister(reading)
                 elif descriptor == self.signals:
                     self.take_signals(os.read(self.signals, 100))
@@ -243,6 +198,31 @@ class Minder:
             self.stop(boottime_s(), "node")
             return None
 
+    def reap(self) -> None:
+        """Collect ended children; what became of the command, and of what saves it."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self.status, self.save_pid = self.status or 0, 0
+                return
+            if pid == 0:
+                return
+            if pid == self.pid:
+                self.status = status
+            elif pid == self.save_pid:
+                self.save_pid, self.saved = 0, status == 0
+
+    def look(self) -> float | None:
+        """When it last wrote its checkpoint; a new one is written down for the agent."""
+        before_s = self.checkpoints.last_s
+        at_s = self.checkpoints.look(self.began_s)
+        if at_s is not None and at_s != before_s:
+            write_json("checkpoint.json", {"boot": self.record["boot"], "at_s": at_s}, durable=False)
+        return at_s
+
+    # --- leaving ------------------------------------------------------------------------------------------------------
+
     def take_signals(self, numbers: bytes) -> None:
         """SIGUSR1: the agent has written when to stop. Any request to end: our node goes down."""
         if signal.SIGUSR1 in numbers:
@@ -253,20 +233,58 @@ class Minder:
             self.stop(boottime_s() + self.spec["grace_s"], "node")
 
     def stop(self, by_s: float, why: str) -> None:
-        """SIGTERM to the command's group; by `by_s` everything is killed. Told again, only an earlier end counts."""
-        if self.by_s is None:
-            self.by_s, self.why = by_s, why
-            send(os.killpg, self.pid, signal.SIGTERM)
-            send(os.killpg, self.pid, signal.SIGCONT)
-        self.by_s = min(self.by_s, by_s)
+        """Have it gone by then. Told again, only an earlier end counts.
+
+        One with a save command is saved first; one that is about to write its checkpoint is let do that; then, and
+        otherwise at once, the command's group gets SIGTERM. By `by_s` everything is killed.
+        """
+        if self.by_s is not None:
+            self.by_s = min(self.by_s, by_s)
+            return
+        self.by_s, self.why, self.told_s = by_s, why, boottime_s()
+        self.look()
+        if self.spec.get("save_command"):
+            self.saved = False
+            self.save_pid, problem = start_command({**self.spec, "command": self.spec["save_command"]}, self.writing)
+            if problem:
+                self.save_pid = 0
+                self.keep(f"cannot save: {problem}\n".encode())
+        elif (until_s := self.checkpoints.wait_until_s(self.told_s, by_s, self.margin_s())) is not None:
+            self.waits_until_s = until_s
+        self.go_on_leaving(self.told_s)
+
+    def margin_s(self) -> float:
+        """What is kept of the grace for the command's own leaving."""
+        assert self.by_s is not None
+        return min(MARGIN_MAX_S, max((self.by_s - self.told_s) / 4, 0.0))
+
+    def go_on_leaving(self, now_s: float) -> None:
+        """SIGTERM as soon as it is saved, has written its checkpoint, or can be waited for no longer."""
+        assert self.by_s is not None
+        is_late = now_s >= self.by_s - self.margin_s()
+        if self.save_pid and is_late:
+            send(os.killpg, self.save_pid, signal.SIGKILL)
+        if self.save_pid or self.is_terminated:
+            return
+        if now_s < self.waits_until_s and not is_late and (self.look() or 0.0) <= self.told_s:
+            return
+        self.is_terminated = True
+        send(os.killpg, self.pid, signal.SIGTERM)
+        send(os.killpg, self.pid, signal.SIGCONT)
 
     def keep_time(self) -> None:
-        """What falls due by itself: the end of the grace, and the fence."""
+        """What falls due by itself: a look at its checkpoint and its memory, the end of the grace, and the fence."""
         now_s = boottime_s()
         if self.by_s is not None and now_s >= self.by_s:
             self.kill_all()
-        elif self.by_s is None and now_s >= self.fence_s():
-            self.stop(now_s + self.spec["grace_s"], "node")
+        elif self.by_s is not None:
+            self.go_on_leaving(now_s)
+        else:
+            self.look()
+            if self.spec.get("cgroup") and cgroups.ran_out(self.spec["cgroup"]):
+                self.kill_all()  # the kernel may have taken one process only: no rank goes on in part
+            if now_s >= self.fence_s():
+                self.stop(now_s + self.spec["grace_s"], "node")
 
     def fence_s(self) -> float:
         """When to stop unless the agent reaches the portal before: else it could run twice (semantics.md section 7)."""
@@ -278,34 +296,14 @@ class Minder:
 
     def wait_ms(self) -> int:
         """How long nothing can fall due."""
-        due_s = self.fence_s() if self.by_s is None else max(self.by_s, boottime_s() + KILL_AGAIN_S)
-        return int(min(max(due_s - boottime_s(), 0) * 1000 + 1, 600_000))
-
-    def reap(self) -> tuple[bool, int]:
-        """Collect ended children; whether the command is among them, and its wait status."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return True, 0
-            if pid == self.pid:
-                return True, status
-            if pid == 0:
-                return False, 0
-
-    def collect(self, reading: int, output: int) -> bool:
-        """Move what was printed into the file, up to the cap; False when nothing more can come."""
-        for _turn in range(READS_AT_ONCE):
-            try:
-                data = os.read(reading, OUTPUT_PIPE_BYTES)
-            except BlockingIOError:
-                break
-            if not data:
-                return False
-            size = os.fstat(output).st_size
-            if size < self.spec["output_max_bytes"]:
-                os.write(output, data[: self.spec["output_max_bytes"] - size])
-        return True
+        now_s = boottime_s()
+        if self.by_s is None:
+            due_s = min(self.fence_s(), now_s + LOOK_EVERY_S)
+        elif self.is_terminated:
+            due_s = max(self.by_s, now_s + KILL_AGAIN_S)
+        else:
+            due_s = now_s + LEAVING_LOOK_S
+        return int(max(due_s - now_s, 0) * 1000 + 1)
 
     def kill_all(self) -> list[int]:
         """SIGKILL to every process below us, and which they are: a subreaper's descendants can't get away."""
@@ -321,6 +319,26 @@ class Minder:
             time.sleep(wait_s)
             wait_s = min(2 * wait_s, KILL_AGAIN_S)
             self.reap()
+
+    # --- what it prints -----------------------------------------------------------------------------------------------
+
+    def collect(self, reading: int) -> bool:
+        """Move what was printed into the file, up to the cap; False when nothing more can come."""
+        for _turn in range(READS_AT_ONCE):
+            try:
+                data = os.read(reading, OUTPUT_PIPE_BYTES)
+            except BlockingIOError:
+                break
+            if not data:
+                return False
+            self.keep(self.hiding.feed(data))
+        return True
+
+    def keep(self, data: bytes) -> None:
+        """Write to the file, up to the cap."""
+        left = self.spec["output_max_bytes"] - os.fstat(self.output).st_size
+        if data and left > 0:
+            os.write(self.output, data[:left])
 
 
 def send(how: Callable[[int, int], None], pid: int, number: int) -> None:
@@ -348,7 +366,7 @@ def main(folder: str) -> None:
     if spec is None:
         sys.exit(f"{folder}: no spec.json")
     os.umask(0o077)
-    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     minder = Minder(spec)
     minder.note()
     minder.live()

@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +25,20 @@ START_PATIENCE_S = 5.0
 """How long a minder may take to start its command before the agent goes on without waiting."""
 CHUNK_BYTES = 64 * 1024
 ENDED = (RankState.EXITED, RankState.FAILED)
+REPOSITORY = str(Path(minder.__file__).resolve().parents[2])
+START_MINDER = (
+    "import sys; sys.path.insert(0, sys.argv[2]); from scheduler.executors.minder import main; main(sys.argv[1])"
+)
+"""Isolated, it sees nothing but the standard library and what we are made of."""
+
+
+_minders: list[subprocess.Popen[bytes]] = []
+"""Those that this process has started and not collected."""
+
+
+def reap() -> None:
+    """Collect minders that have ended; those of an earlier agent are not ours to collect."""
+    _minders[:] = [process for process in _minders if process.poll() is None]
 
 
 @dataclass
@@ -36,7 +50,11 @@ class Rank:
         run, index: its name.
         workload: the workload's code.
         grace_s: between SIGTERM and SIGKILL where nothing else is said.
+        directory: its workload's.
+        uid: whom it runs as; None is us.
+        devices: indexes of those that it holds.
         reported: the last state that the portal is known to have taken.
+        reported_checkpoint_s: the last checkpoint that it is known to have taken.
         sent_bytes: of its output.
         refused_output: the portal takes no more of it.
         told_by_s: when it has been told to be gone.
@@ -48,7 +66,11 @@ class Rank:
     index: int
     workload: str
     grace_s: int
+    directory: str = ""
+    uid: int | None = None
+    devices: list[int] = field(default_factory=list)
     reported: RankState | None = None
+    reported_checkpoint_s: float | None = None
     sent_bytes: int = 0
     refused_output: bool = False
     told_by_s: float | None = None
@@ -78,7 +100,16 @@ class Rank:
 
     @classmethod
     def _of(cls, folder: Path, spec: dict[str, Any]) -> Self:
-        return cls(folder, spec["run"], spec["rank"], spec["workload"], spec["grace_s"])
+        return cls(
+            folder,
+            spec["run"],
+            spec["rank"],
+            spec["workload"],
+            spec["grace_s"],
+            directory=spec["directory"],
+            uid=spec.get("uid"),
+            devices=spec.get("devices", []),
+        )
 
     @property
     def key(self) -> tuple[int, int]:
@@ -125,7 +156,23 @@ class Rank:
             exit_code=record.get("exit_code"),
             cause=Cause(record.get("cause", Cause.ITSELF)),
             message=record.get("message", "")[:300],
+            saved=record.get("saved"),
+            checkpoint_age_s=self.checkpoint_age_s(now_s),
         )
+
+    def checkpoint_age_s(self, now_s: float) -> int | None:
+        """How long ago it wrote its checkpoint, as its minder has seen."""
+        return None if self.checkpoint_s is None else int(max(now_s - self.checkpoint_s, 0))
+
+    @property
+    def checkpoint_s(self) -> float | None:
+        """When it wrote its last checkpoint."""
+        seen = read_json(str(self.folder / "checkpoint.json"))
+        return seen["at_s"] if seen is not None and seen["boot"] == boot_id() else None
+
+    def is_news(self, fact: RankFact) -> bool:
+        """Whether the portal does not know it yet."""
+        return fact.state != self.reported or self.checkpoint_s != self.reported_checkpoint_s
 
     def output(self) -> bytes:
         """The next piece of what it printed; not cut inside a character where more follows."""
@@ -149,13 +196,14 @@ class Rank:
         """Start its minder, in a session of its own; safe to do again."""
         with (self.folder / "minder.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-I", "-S", minder.__file__, str(self.folder)],
+                [sys.executable, "-I", "-S", "-c", START_MINDER, str(self.folder), REPOSITORY],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env={"PATH": "/usr/bin:/bin", "ALLOTMENT_INSTANCE": os.environ.get("ALLOTMENT_INSTANCE", "")},
                 start_new_session=True,
             )
+        _minders.append(process)
         assert process.stdout is not None
         select.select([process.stdout], [], [], START_PATIENCE_S)  # until it has begun, or could not
         process.stdout.close()

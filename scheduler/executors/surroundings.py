@@ -7,6 +7,7 @@ import pwd
 from pathlib import Path
 from typing import Any
 
+from scheduler.executors import cgroups
 from scheduler.executors.agent_config import SYSTEM_PATH, Config, Refusal
 from scheduler.executors.base import CODE, DesiredRank
 
@@ -18,6 +19,7 @@ class Surroundings:
         """`state` is the agent's own folder; in `work` workloads have their directories."""
         self._config, self._state, self._work = config, state, work
         self._is_root = os.geteuid() == 0
+        self._groups = cgroups.base() if config.memory_limit == "auto" else None
         self._parent = os.getppid()
 
     def specify(self, want: DesiredRank) -> dict[str, Any]:
@@ -29,18 +31,47 @@ class Surroundings:
         """
         if not want.command or not CODE.fullmatch(want.workload):
             raise Refusal("no command" if not want.command else f"{want.workload!r} is no name for a directory")
-        uid = self._uid_for(want.owner) if self._is_root else None
+        uid = self.uid_for(want.owner)
         directory = self._directory_for(want.workload, uid)
         return {
             "uid": uid,
             "command": want.command,
+            "save_command": want.save_command,
             "environment": self._environment_for(want, directory),
+            "secrets": {name: want.environment[name] for name in want.secrets if name in want.environment},
+            "checkpoint": str(directory / want.checkpoint) if want.checkpoint else "",
+            "checkpoint_every_s": want.checkpoint_every_s,
             "memory_bytes": want.memory_mib * 1024 * 1024,
+            "cgroup": self._group_for(want),
+            "has_gpus": want.unit == "gpu" and not self._config.pretend,
             "processes": self._config.processes_max if self._is_root else 0,
             "output_max_bytes": self._config.output_max_kib * 1024,
             "contact": str(self._state / "contact.json"),
             "tied_to": self._parent if self._config.tie else None,
         }
+
+    def _group_for(self, want: DesiredRank) -> str | None:
+        """A control group with its memory limit; None where it has none, or this machine permits no groups."""
+        if self._groups is None or not want.memory_mib:
+            return None
+        folder = f"{self._groups}/{self._config.cluster}.{self._config.node}.{want.run}.{want.rank}"
+        return folder if cgroups.make(folder, want.memory_mib * 1024 * 1024) else None
+
+    def uid_for(self, owner: int) -> int | None:
+        """The Unix user of a person's workloads; None where they run as we do.
+
+        Raises:
+            Refusal: there is none for them.
+        """
+        return self._uid_for(owner) if self._is_root else None
+
+    def directory_for(self, workload: str, uid: int | None) -> Path:
+        """The workload's own directory, made if need be.
+
+        Raises:
+            Refusal: it is another's.
+        """
+        return self._directory_for(workload, uid)
 
     def _uid_for(self, owner: int) -> int:
         """The Unix user of a person's workloads: neither root's, ours, nor that of any account of this machine."""
@@ -67,7 +98,7 @@ class Surroundings:
 
     def _environment_for(self, want: DesiredRank, directory: Path) -> dict[str, str]:
         """A clean environment: the owner's variables, and over them what tells a rank its part in the gang."""
-        programs = [str(self._state / "programs")] if self._config.programs else []
+        programs = [str(self._state / "programs")]
         path = want.environment.get("PATH", SYSTEM_PATH)
         devices = ",".join(str(index) for index in want.devices)
         own = {
@@ -76,6 +107,7 @@ class Surroundings:
             "LANG": "C.UTF-8",
         }
         gang = {
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",  # NVML's order, in which devices are counted here
             "CUDA_VISIBLE_DEVICES": devices if want.unit == "gpu" else "",
             "RANK": str(want.rank),
             "LOCAL_RANK": "0",
@@ -93,5 +125,6 @@ class Surroundings:
             "ALLOTMENT_CHECKPOINT": str(directory / want.checkpoint) if want.checkpoint else "",
             "ALLOTMENT_GRACE_S": str(want.grace_s),
             "ALLOTMENT_PROGRESS_S": str(want.progress_s),
+            "ALLOTMENT_RESTORED": "1" if want.restores else "",
         }
         return own | want.environment | gang | {"PATH": ":".join([*programs, path])}

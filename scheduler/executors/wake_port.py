@@ -11,23 +11,25 @@ PATIENCE_S = 0.3
 
 
 class WakePort:
-    """A port of the loopback address.
+    """A port of one address of this machine.
 
     Attributes:
         number: which.
+        address: which address's.
         secret: what a call must show: only the portal knows it.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, address: str = "127.0.0.1") -> None:
         """Listen; 0 is any port.
 
         Raises:
             OSError: the port is taken.
         """
-        self._listener = socket.socket()
+        self._listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
         self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._listener.bind(("127.0.0.1", number))
+        self._listener.bind((address, number))
         self._listener.listen(16)
+        self.address = address
         self.number: int = self._listener.getsockname()[1]
         self.secret = secrets.token_urlsafe(24)
 

@@ -24,6 +24,7 @@ PRIORITY_BOUND = 1_000
 LARGEST_S = 10 * 365 * 86_400
 """Ten years: a longer duration is a slip of the keyboard."""
 LARGEST_AMOUNT = 2_000_000_000
+SECRET_MIN_CHARS, SECRET_MAX_CHARS = 8, 4_096
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("ALLOTMENT_", "CUDA_VISIBLE_", "LD_")
 """Set for the workload, or a danger to what starts it. An array's index is ours to set."""
@@ -48,6 +49,10 @@ class Asked:
     memory_mib_per_rank: int = 0
     resumable: bool = False
     checkpoint: str = ""
+    checkpoint_every_s: int = 0
+    save_command: Sequence[str] = ()
+    restore_command: Sequence[str] = ()
+    secrets: Mapping[str, str] = field(default_factory=dict)
     after: Workload | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     demo: bool = False
@@ -68,8 +73,12 @@ def columns(request: Asked) -> dict[str, Any]:
         "node": request.node,
         "cpu_milli_per_rank": request.cpu_milli_per_rank,
         "memory_mib_per_rank": request.memory_mib_per_rank,
-        "resumable": request.resumable,
+        "resumable": request.resumable or bool(request.save_command),
         "checkpoint": request.checkpoint,
+        "checkpoint_every_s": request.checkpoint_every_s,
+        "save_command": list(request.save_command),
+        "restore_command": list(request.restore_command),
+        "secrets": dict(request.secrets),
         "after": request.after,
         "command": list(request.command),
         "environment": dict(request.environment),
@@ -100,8 +109,9 @@ def check(request: Asked) -> None:
             )
     _text("name", request.name, NAME_LENGTH)
     _text("idempotency_key", request.idempotency_key, KEY_LENGTH)
-    _check_command(request.command)
-    _check_environment(request.environment)
+    _check_command("command", request.command)
+    _check_session(request)
+    _check_environment("environment", request.environment)
     _check_checkpoint(request.checkpoint)
     for name, flag in (("resumable", request.resumable), ("demo", request.demo)):
         if not isinstance(flag, bool):
@@ -154,16 +164,38 @@ def _text(name: str, value: Any, length: int) -> None:
             )
 
 
-def _check_command(command: Any) -> None:
+def _check_session(request: Asked) -> None:
+    """Saving and restoring go together; what is secret is long enough to be found in what is printed."""
+    for field_name, command in (("save_command", request.save_command), ("restore_command", request.restore_command)):
+        if command:
+            _check_command(field_name, command)
+    if bool(request.save_command) != bool(request.restore_command):
+        missing = "restore_command" if request.save_command else "save_command"
+        raise InputError(missing, gettext("a session that can be restored has both a save and a restore command"))
+    whole("checkpoint_every_s", request.checkpoint_every_s, 0, LARGEST_S)
+    _check_environment("secrets", request.secrets)
+    for name, value in request.secrets.items():
+        if name in request.environment:
+            raise InputError(f"secrets.{name}", gettext("is among the plain variables too"))
+        if not SECRET_MIN_CHARS <= len(value) <= SECRET_MAX_CHARS:
+            raise InputError(
+                f"secrets.{name}",
+                gettext("must be {least} to {most} characters: a shorter one cannot be told from other text").format(
+                    least=SECRET_MIN_CHARS, most=SECRET_MAX_CHARS
+                ),
+            )
+
+
+def _check_command(field_name: str, command: Any) -> None:
     if isinstance(command, str) or not isinstance(command, Sequence):
-        raise InputError("command", gettext("must be a list of arguments, not a line for a shell"))
+        raise InputError(field_name, gettext("must be a list of arguments, not a line for a shell"))
     if not command or not command[0]:
-        raise InputError("command", gettext("must name a program"))
+        raise InputError(field_name, gettext("must name a program"))
     for number, argument in enumerate(command):
-        _argument(f"command[{number}]", argument)
+        _argument(f"{field_name}[{number}]", argument)
     if sum(len(argument) for argument in command) > COMMAND_LENGTH:
         raise InputError(
-            "command",
+            field_name,
             gettext("must be at most {command_length:,} characters in all").format(command_length=COMMAND_LENGTH),
         )
 
@@ -176,18 +208,18 @@ def _argument(name: str, value: Any) -> None:
         raise InputError(name, gettext("holds a character that no process can be given"))
 
 
-def _check_environment(environment: Any) -> None:
+def _check_environment(field_name: str, environment: Any) -> None:
     if not isinstance(environment, Mapping):
-        raise InputError("environment", gettext("must be names with texts"))
+        raise InputError(field_name, gettext("must be names with texts"))
     for name, value in environment.items():
         if not isinstance(name, str) or not VARIABLE.fullmatch(name):
-            raise InputError("environment", gettext("{name!r} is not the name of a variable").format(name=name))
+            raise InputError(field_name, gettext("{name!r} is not the name of a variable").format(name=name))
         if name.startswith(RESERVED_PREFIXES) and name != ARRAY_INDEX:
-            raise InputError(f"environment.{name}", gettext("is set by the scheduler, or not allowed"))
-        _argument(f"environment.{name}", value)
+            raise InputError(f"{field_name}.{name}", gettext("is set by the scheduler, or not allowed"))
+        _argument(f"{field_name}.{name}", value)
     if sum(len(name) + len(value) for name, value in environment.items()) > ENVIRONMENT_LENGTH:
         raise InputError(
-            "environment",
+            field_name,
             gettext("must be at most {environment_length:,} characters in all").format(
                 environment_length=ENVIRONMENT_LENGTH
             ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +22,7 @@ from budgets.models import Cluster
 from scheduler.engine import Code
 from scheduler.executors.base import LARGEST, Cause, DesiredRank, RankFact, RankState
 from scheduler.models import Holding, Node, Rank, Run
-from scheduler.services import agents, events, policies, runs
+from scheduler.services import agents, events, kept, policies, runs, sessions
 
 log = structlog.get_logger(__name__)
 
@@ -52,6 +52,7 @@ def desired(node: Node, now: datetime | None = None) -> list[DesiredRank]:
     if not ranks:
         return []
     gangs = _gangs([rank.run_id for rank in ranks])
+    saved = sessions.to_restore(ranks)
     devices: dict[int, list[int]] = {}
     held = Holding.objects.filter(node=node, run__in=gangs, released_at=None).order_by("device__index")
     for run_id, index in held.values_list("run_id", "device__index"):
@@ -59,7 +60,11 @@ def desired(node: Node, now: datetime | None = None) -> list[DesiredRank]:
     cluster = Cluster.objects.get(pk=node.cluster_id)
     grace_s = policies.as_policy(policies.latest(cluster)).grace_s
     return [
-        _wanted(rank, gangs[rank.run_id], devices.get(rank.run_id, []), cluster.unit, grace_s, at) for rank in ranks
+        replace(
+            _wanted(rank, gangs[rank.run_id], devices.get(rank.run_id, []), cluster.unit, grace_s, at),
+            **sessions.restoring(rank, saved),
+        )
+        for rank in ranks
     ]
 
 
@@ -88,7 +93,10 @@ def _wanted(
         devices=devices,
         unit=unit,
         command=list(workload.command),
-        environment={str(name): str(value) for name, value in workload.environment.items()},
+        environment={str(name): str(value) for name, value in (workload.environment | workload.secrets).items()},
+        secrets=sorted(workload.secrets),
+        save_command=list(workload.save_command),
+        checkpoint_every_s=workload.checkpoint_every_s,
         checkpoint=workload.checkpoint,
         owner=workload.owner_id or 0,
         master=urlsplit(first_url).hostname or first_name,
@@ -157,6 +165,7 @@ def report_all(*, cluster_id: int, said: Sequence[Said]) -> list[Said]:
     Returns:
         what names no rank of its node: that changed nothing.
     """
+    kept.note(said)
     found = _ranks_of(said)
     strange = [each for each in said if each.key not in found]
     if not any(_is_news(found[each.key], each.fact) for each in said if each.key in found):

@@ -7,6 +7,7 @@ beside it. Every change that a pass would see is an event; how long a node was f
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
@@ -49,6 +50,8 @@ def register(
     rack: str = "",
     cpu_milli: int = 0,
     memory_mib: int = 0,
+    uuids: Sequence[str] = (),
+    epoch: int = 0,
     now: datetime | None = None,
 ) -> Node:
     """A node joins, or says again what it has; the same again changes nothing.
@@ -61,6 +64,8 @@ def register(
             heard from keeps the token it has: whoever else knows the join token cannot take its place.
         rack: its RDMA domain, made if it is new.
         cpu_milli: thousandths of a core. memory_mib: mebibytes. 0 is unsaid.
+        uuids: its devices' own names, in the order of their indexes; empty is unsaid.
+        epoch: of its agent's present start; whatever was started before is heard no more.
 
     Raises:
         InputError: names the field.
@@ -89,9 +94,11 @@ def register(
             )
         node.rack, node.cpu_milli, node.memory_mib = place, cpu_milli, memory_mib
         if token:
-            node.token_hash = digest(token)
+            node.token_hash, node.agent_epoch = digest(token), epoch
         node.save()
         Device.objects.bulk_create(Device(node=node, index=index) for index in range(before[2], devices))
+        for index, uuid in enumerate(uuids[:devices]):
+            Device.objects.filter(node=node, index=index).exclude(uuid=uuid[:80]).update(uuid=uuid[:80])
         if before != (node.pk, node.rack_id, devices):
             note(node, at, what="registered")
     return node
@@ -147,16 +154,21 @@ def with_token(*, cluster: str, name: str, token: str) -> Node | None:
     return None
 
 
-def heartbeat(*, node: Node, wake_url: str = "", now: datetime | None = None) -> None:
-    """The node's agent has spoken: if the node was silent, it is back, and its runs go on."""
+def heartbeat(*, node: Node, wake_url: str = "", epoch: int = 0, now: datetime | None = None) -> bool:
+    """The node's agent has spoken: if the node was silent, it is back, and its runs go on.
+
+    Says False, and nothing has changed, if an agent that was started later (a higher epoch) has spoken for it before.
+    """
     at = (now or timezone.now()).replace(microsecond=0)
-    Node.objects.filter(pk=node.pk).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lte=at)).update(
-        heartbeat_at=at, wake_url=wake_url
-    )
+    row = Node.objects.filter(pk=node.pk).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lte=at))
+    heard = row.filter(agent_epoch__lte=epoch).update(heartbeat_at=at, wake_url=wake_url, agent_epoch=epoch)
+    if not heard and Node.objects.filter(pk=node.pk, agent_epoch__gt=epoch).exists():
+        return False
     if Node.objects.filter(pk=node.pk, health=Node.Health.UNREACHABLE).exists():
         with events.changing(node.cluster_id):
             change_health(node, Node.Health.UNREACHABLE, Node.Health.HEALTHY, at, what="heard from again")
             bring_back_runs(node, at)
+    return True
 
 
 def bring_back_runs(node: Node, at: datetime) -> None:
@@ -199,6 +211,9 @@ def set_health(
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(node.cluster_id):
         before = Node.objects.get(pk=node.pk).health
+        is_well = health == Node.Health.HEALTHY
+        said = {"trouble": "", "trouble_by": ""} if is_well else {"trouble": reason, "trouble_by": "person"}
+        Node.objects.filter(pk=node.pk).update(**said)
         changed = change_health(node, before, Node.Health(health), at, what=health, by=by, reason=reason)
         if changed and before == Node.Health.UNREACHABLE:
             bring_back_runs(node, at)

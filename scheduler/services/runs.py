@@ -22,7 +22,7 @@ from budgets.errors import InputError, NotAllowed
 from budgets.models import Person
 from scheduler.engine import Code, Policy
 from scheduler.models import Claim, Decision, Reservation, Run, SecondField, Workload
-from scheduler.services import agents, events, policies
+from scheduler.services import agents, events, kept, policies
 from scheduler.services.events import Entry, Kind
 
 FINISHED = "finished"
@@ -193,6 +193,7 @@ SETTLED_SQL = """
 UPDATE scheduler_workload w
 SET state = t.state, ended_at = t.at, preemptions = t.preemptions, progress_s = t.progress_s,
     reason_code = t.code, reason_text = t.text,
+    secrets = CASE WHEN t.at IS NULL THEN w.secrets ELSE '{}' END,
     reason_numbers = CASE WHEN t.is_new THEN '{}' ELSE w.reason_numbers END
 FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::text[], %s::text[], %s::bool[])
     AS t(id, state, at, preemptions, progress_s, code, text, is_new)
@@ -227,6 +228,7 @@ def end_all(*, cluster_id: int, endings: Iterable[Ending]) -> set[int]:
         with connection.cursor() as cursor:
             for statement in (ENDED_SQL, RELEASED_SQL, GONE_SQL) if rows else ():
                 cursor.execute(statement, values)
+        kept.settle(values["ids"])
         _settle_workloads(cluster_id, rows, {row.pk: given[row.pk].sentence for row in rows})
         _log(
             cluster_id,

@@ -193,13 +193,14 @@ def _keep_leaf(leaf: BudgetNode) -> None:
 
 def _check_may_run(request: Asked) -> None:
     """Running other people's commands is the danger of this product: where nothing keeps them apart, few may."""
-    is_open = settings.ANY_COMMANDS or request.command[0] in settings.OPEN_PROGRAMS
-    if request.owner is None or is_open or request.cluster.executor != Cluster.Executor.AGENT:
+    if request.owner is None or settings.ANY_COMMANDS or request.cluster.executor != Cluster.Executor.AGENT:
         return
-    if not may(request.owner, "workload.run_any_command", request.cluster):
+    commands = {name: getattr(request, name) for name in ("command", "save_command", "restore_command")}
+    closed = [name for name, words in commands.items() if words and words[0] not in settings.OPEN_PROGRAMS]
+    if closed and not may(request.owner, "workload.run_any_command", request.cluster):
         programs = ", ".join(settings.OPEN_PROGRAMS)
         raise InputError(
-            "command",
+            closed[0],
             gettext("on these nodes only an operator may run that; everybody may run {programs}").format(
                 programs=programs
             ),
@@ -210,9 +211,10 @@ def _check_variables(request: Asked) -> None:
     """An open program is harmless with any arguments, not with any environment: PATH or PYTHONPATH would replace it."""
     if request.owner is None or settings.ANY_COMMANDS or request.cluster.executor != Cluster.Executor.AGENT:
         return
-    foreign = sorted(set(request.environment) - {asked.ARRAY_INDEX})
+    foreign = [f"environment.{name}" for name in sorted(set(request.environment) - {asked.ARRAY_INDEX})]
+    foreign += [f"secrets.{name}" for name in sorted(request.secrets)]
     if foreign and not may(request.owner, "workload.run_any_command", request.cluster):
-        raise InputError(f"environment.{foreign[0]}", gettext("on these nodes only an operator may set variables"))
+        raise InputError(foreign[0], gettext("on these nodes only an operator may set variables"))
 
 
 def _submitted_before(requests: Sequence[Asked]) -> list[Workload]:
@@ -288,7 +290,7 @@ def _row(
         **asked.columns(request),
     )
     if reason is not None:
-        row.state, row.ended_at = Workload.State.REFUSED, at
+        row.state, row.ended_at, row.secrets = Workload.State.REFUSED, at, {}
         row.reason_code, row.reason_text, row.reason_numbers = reason.code, reason.text, dict(reason.numbers)
     elif waits:
         assert request.after is not None
@@ -327,7 +329,12 @@ def cancel(*, workload: Workload, by: Person | None, reason: str = "", now: date
     cluster_id = workload.cluster_id
     with events.changing(cluster_id):
         changed = Workload.objects.filter(pk=workload.pk, state__in=("queued", "held"), cancel_asked_at=None).update(
-            state=Workload.State.CANCELLED, cancel_asked_at=at, ended_at=at, place=None, earliest_start_at=None
+            state=Workload.State.CANCELLED,
+            cancel_asked_at=at,
+            ended_at=at,
+            place=None,
+            earliest_start_at=None,
+            secrets={},
         )
         if changed:
             runs.end_plans(workload, at, "cancelled")

@@ -46,6 +46,11 @@ def wait_for(what: Callable[[], Any], *, within_s: float = PATIENCE_S) -> Any:
     return said
 
 
+def option(key: str) -> str:
+    """A setting's name on the command line."""
+    return f"--{key.replace('_', '-')}"
+
+
 @dataclass
 class AgentProcess:
     """One node's agent."""
@@ -119,8 +124,8 @@ class Site:
             "heartbeat-s": 1,
             **options,
         }
-        argv = [word for key, value in said.items() for word in (f"--{key}", str(value)) if value is not True]
-        argv += [f"--{key}" for key, value in said.items() if value is True]
+        argv = [word for key, value in said.items() for word in (option(key), str(value)) if value is not True]
+        argv += [option(key) for key, value in said.items() if value is True]
         agent = AgentProcess(name, self.folder, argv)
         self.agents.append(agent.start())
         if joins:

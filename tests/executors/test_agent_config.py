@@ -40,7 +40,10 @@ def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:
     [
         ({"portal": None}, "portal: is missing"),
         ({"portal": "ftp://x"}, "portal: 'ftp://x' is not an address such as https://allotment.example.org"),
-        ({"gpus": -1}, "gpus: -1 is not 0 to 4096"),
+        ({"gpus": -2}, "gpus: -2 is not -1 to 4096"),
+        ({"memory_limit": "none"}, "memory_limit: 'none' is not auto or rlimit"),
+        ({"wake_address": "here"}, "wake_address: 'here' is no address of this machine"),
+        ({"health_command": "check"}, "{path}: health_command: is not a list of texts"),
         ({"gpus": 1}, "gpus: there is no /dev/nvidia0; --pretend invents them"),
         ({"gpus": 1, "cores": 1}, "cores: a node offers GPUs or cores, not both"),
         ({"heartbeat_s": 0}, "heartbeat_s: 0 is not 1 to 3600"),

@@ -40,6 +40,7 @@ def test_a_gang_over_two_nodes_is_told_its_part(site: Site) -> None:
     run = site.run(workload)
     directory = site.folder / "work" / workload.code
     common = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "0,1",
         "LOCAL_RANK": "0",
         "WORLD_SIZE": "2",
@@ -54,16 +55,18 @@ def test_a_gang_over_two_nodes_is_told_its_part(site: Site) -> None:
         "ALLOTMENT_CHECKPOINT": str(directory / "saved/last"),
         "ALLOTMENT_GRACE_S": str(GRACE_S),
         "ALLOTMENT_PROGRESS_S": "0",
+        "ALLOTMENT_RESTORED": "",
         "SEED": "7",
         "HOME": str(directory),
         "TMPDIR": str(directory),
         "LANG": "C.UTF-8",
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
     }
     for rank in (0, 1):
         told = json.loads(site.printed(workload, rank))
         told.pop("LC_CTYPE", None)  # Python's own
-        assert told == common | {"RANK": str(rank), "NODE_RANK": str(rank), "ALLOTMENT_NODE": f"n{rank + 1}"}
+        node = f"n{rank + 1}"
+        own = {"RANK": str(rank), "NODE_RANK": str(rank), "ALLOTMENT_NODE": node}
+        assert told == common | own | {"PATH": f"{site.folder}/{node}/programs:/usr/local/bin:/usr/bin:/bin"}
 
 
 def test_workloads_on_one_node_see_devices_of_their_own(site: Site) -> None:

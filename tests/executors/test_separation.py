@@ -13,6 +13,7 @@ from django.conf import settings
 from budgets.errors import InputError
 from budgets.models import Person
 from budgets.services import roles
+from scheduler.executors import cgroups
 from scheduler.executors.agent_config import interpreter
 from tests.conftest import REPOSITORY
 from tests.executors.conftest import FIRST_UID, AgentProcess, Site, wait_for
@@ -61,7 +62,7 @@ def with_roles(site: Site, owners: list[Person]) -> list[Person]:
 
 @only_as_root
 def test_a_command_is_nobody_else_and_has_no_way_up(site: Site, owners: list[Person]) -> None:
-    site.agent()
+    site.agent(memory_limit="rlimit")
     ana, _bo = with_roles(site, owners)
     workload = site.submit("/usr/bin/python3", "-c", WHO_AM_I, owner=ana, memory_mib_per_rank=512)
     site.wait(workload, "finished")
@@ -118,10 +119,35 @@ def test_a_command_reaches_no_secret_no_server_and_nobody_elses_files(site: Site
 
 @only_as_root
 def test_a_command_beyond_its_memory_fails_alone(site: Site) -> None:
-    site.agent()
+    site.agent(memory_limit="rlimit")
     greedy = site.submit("/usr/bin/python3", "-c", "x = bytearray(600_000_000)", memory_mib_per_rank=256)
     site.wait(greedy, "failed")
     assert "MemoryError" in site.printed(greedy)
+
+
+SHARE_MEMORY = """
+import os, time
+for child in range(4):
+    if os.fork() == 0:
+        kept = bytearray(100_000_000)
+        time.sleep(60)
+time.sleep(60)
+"""
+
+
+@only_as_root
+def test_a_memory_limit_counts_all_of_a_ranks_processes_together(site: Site) -> None:
+    if cgroups.base() is None:
+        pytest.skip("this machine permits no control groups with a memory limit")
+    site.agent()
+    greedy = site.submit("/usr/bin/python3", "-c", SHARE_MEMORY, memory_mib_per_rank=256)
+    modest = site.submit("/usr/bin/python3", "-c", "x = bytearray(100_000_000); print('fits')", memory_mib_per_rank=256)
+    site.wait(modest, "finished")
+    site.look()
+    site.wait(greedy, "failed")
+    (rank,) = site.run(greedy).ranks.all()
+    assert rank.message == "it went over its memory limit of 256 MiB"
+    assert list(Path(str(cgroups.base())).glob("bench.n1.*")) == []
 
 
 @only_as_root

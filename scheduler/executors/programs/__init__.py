@@ -1,0 +1,1 @@
+"""Programs that workloads and agents find by name on every node."""
