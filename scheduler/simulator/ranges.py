@@ -60,9 +60,9 @@ class Past:
 
 
 def quantile(futures: Sequence[int | None], part: float) -> int | None:
-    """The value that this part of the futures does not exceed; None for "later"."""
+    """The least value that this part of the futures does not exceed (nearest rank); None for "later"."""
     known = sorted(each for each in futures if each is not None)
-    index = min(len(futures) - 1, max(0, round(part * len(futures) - 0.5)))
+    index = min(len(futures) - 1, max(0, ceil(part * len(futures) - 1e-9) - 1))
     return known[index] if index < len(known) else None
 
 
