@@ -59,7 +59,7 @@ class NodeState:
     """A node with what it holds. Amounts in thousandths.
 
     Attributes:
-        held_milli: by all runs, also those that are leaving.
+        held_milli: by all runs, also those that are leaving, and by others.
         locked_milli: free, but claimed by a pending plan.
         leaving: its runs that were told to leave.
         leaving_milli: held by runs that were told to leave, and claimed by nobody (whole devices only).
@@ -95,7 +95,7 @@ class NodeState:
         self.health = node.health
         self.windows = node.windows
         self.usable_from_s = node.usable_from_s
-        self.held_milli = 0
+        self.held_milli = node.taken_milli
         self.locked_milli = 0
         self.leaving_milli = 0
         self.soft_milli = 0
@@ -210,8 +210,9 @@ class Nodes:
     """All nodes by name, with the free ones in order.
 
     `by_free` lists the names of the nodes where something may start by what is free there, `free_milli` in all;
-    `empty` those that are wholly free, by rack, `empty_milli` in all. `soft` are the nodes on which preemption might
-    find something; `restless` those that are, or will be, unfit. `changes` lists every node that changed, in time.
+    `empty` those that are wholly free, by rack, `empty_milli` in all. `fit` counts the nodes where something may start
+    by their capacity. `soft` are the nodes on which preemption might find something; `restless` those that are, or
+    will be, unfit. `changes` lists every node that changed, in time.
     """
 
     def __init__(self, nodes: list[Node], now_s: int) -> None:
@@ -223,6 +224,7 @@ class Nodes:
         self.by_name: dict[str, NodeState] = {}
         self.by_free: dict[int, list[str]] = {}
         self.empty: dict[str, list[str]] = {}
+        self.fit: dict[int, int] = {}
         self.soft: dict[str, NodeState] = {}
         self.restless: dict[str, NodeState] = {}
         self.changes: list[NodeState] = []
@@ -260,6 +262,9 @@ class Nodes:
             if node.indexed_milli == node.capacity_milli:
                 _take_out(self.empty, node.rack, node.name)
                 self.empty_milli -= node.capacity_milli
+        if (free_milli is None) != (node.indexed_milli is None):
+            change = -1 if free_milli is None else 1
+            self.fit[node.capacity_milli] = self.fit.get(node.capacity_milli, 0) + change
         node.indexed_milli = free_milli
         if free_milli:
             self.free_milli += free_milli
@@ -267,6 +272,11 @@ class Nodes:
             if free_milli == node.capacity_milli:
                 insort(self.empty.setdefault(node.rack, []), node.name)
                 self.empty_milli += node.capacity_milli
+
+    def fit_milli(self) -> tuple[int, int]:
+        """What the nodes where something may start have, in all and the largest of them."""
+        in_all_milli = sum(capacity_milli * number for capacity_milli, number in self.fit.items())
+        return in_all_milli, max((capacity_milli for capacity_milli, number in self.fit.items() if number), default=0)
 
 
 def _take_out(index: dict[Any, list[str]], key: object, name: str) -> None:

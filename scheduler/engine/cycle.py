@@ -89,7 +89,7 @@ class Pass:
         self._only_news = only_news
         self.snapshot = snapshot
         self.policy = policy
-        self.trial = Trial(snapshot, policy)
+        self.trial = Trial(snapshot, policy, for_all=not only_news)
         self.explainer = Explainer(self.trial, with_figures=not only_news)
         self.decisions: list[Decision] = []
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order

@@ -89,13 +89,10 @@ def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
     snapshot, size_milli = trial.snapshot, workload.size_milli
     if size_milli < DEVICE_MILLI:
         return False
-    reach = trial.reaches.of(workload)
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
-        return node is None or reach.now_milli(snapshot, node) < size_milli
-    if is_whole_nodes(snapshot, size_milli):
-        return reach.whole_nodes_now_milli(snapshot) < size_milli
-    return reach.most_now_milli(snapshot) < size_milli
+        return node is None or trial.reaches.of(workload).now_milli(snapshot, node) < size_milli
+    return not trial.reaches.has_now(workload, size_milli)
 
 
 def find_taking(trial: Trial, workload: Workload) -> Taking | None:
@@ -105,9 +102,11 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     who could have been spared.
     """
     snapshot = trial.snapshot
-    claimant = Claimant(trial, workload)
-    if claimant.due is None and is_out_of_reach(trial, workload):
+    promise = snapshot.reservations.get(workload.id)
+    is_due = promise is not None and promise.at_s <= trial.now_s
+    if not is_due and is_out_of_reach(trial, workload):
         return None
+    claimant = Claimant(trial, workload)
     if is_whole_nodes(snapshot, workload.size_milli):
         return _take_whole_nodes(claimant)
     if workload.node is not None:

@@ -13,9 +13,9 @@ from .cluster import DEVICE_MILLI, Nodes
 from .placing import is_whole_nodes
 from .preemption import is_out_of_reach
 from .queues import Group
+from .reach import Reach
 from .reservations import is_any_certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
-from .standing import Reach
 from .trial import Trial
 from .values import Reservation, Workload
 

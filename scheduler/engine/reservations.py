@@ -53,22 +53,29 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
     return Certain(at_s, holdings, _counted_on(claimant, nodes, at_s))
 
 
+def certain_at_s(trial: Trial, workload: Workload) -> int | None:
+    """The instant of `certain_for` alone."""
+    horizon = trial.reaches.at_a_glance(workload)
+    if horizon is not None:
+        return horizon.certain_at_s(workload)
+    certain = certain_for(trial, workload)
+    return None if certain is None else certain.at_s
+
+
 def is_any_certain(trial: Trial, workload: Workload) -> bool:
     """Whether anything is certain for a workload that holds no promise."""
     snapshot = trial.snapshot
     restless = snapshot.nodes.restless
     if workload.node is not None or (restless and any(node.windows for node in restless.values())):
-        return certain_for(trial, workload) is not None
-    reach = trial.reaches.of(workload)
-    if is_whole_nodes(snapshot, workload.size_milli):
-        return reach.whole_nodes_ever_milli(snapshot) >= workload.size_milli
-    return reach.most_ever_milli(snapshot) >= max(workload.size_milli, DEVICE_MILLI)
+        return certain_at_s(trial, workload) is not None
+    return trial.reaches.has_ever(workload, max(workload.size_milli, DEVICE_MILLI))
 
 
 def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
     nodes = trial.snapshot.nodes.by_name
-    names = nodes if workload.node is None else [name for name in nodes if name == workload.node]
-    return (nodes[name] for name in names if nodes[name].indexed_milli is not None)
+    pinned_to = None if workload.node is None else nodes.get(workload.node)
+    possible = nodes.values() if workload.node is None else [] if pinned_to is None else [pinned_to]
+    return (node for node in possible if node.indexed_milli is not None)
 
 
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:

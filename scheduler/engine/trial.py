@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from .cluster import HeldRun
 from .policy import Policy
+from .reach import Reaches
 from .snapshot import Snapshot
-from .standing import Reaches
 from .tree import TreeNode
 from .values import Claim, Reservation, Run, Workload
 
@@ -15,14 +15,14 @@ from .values import Claim, Reservation, Run, Workload
 class Trial:
     """What one pass changes while it thinks. `roll_back` leaves the snapshot as it was."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        """Begin to think."""
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, for_all: bool = False) -> None:
+        """Begin to think; `for_all` says that everybody who waits will be told why."""
         self.snapshot = snapshot
         self.policy = policy
         self.now_s = snapshot.now_s
         self.changes = 0  # grows with everything that might let a workload start that could not before
         self.promises = 0  # grows with every promise that is made or moved
-        self.reaches = Reaches(snapshot, policy.swap_margin)
+        self.reaches = Reaches(snapshot, policy.swap_margin, for_all=for_all)
         self._undo: list[Callable[[], object]] = []
 
     def roll_back(self) -> None:

@@ -71,6 +71,7 @@ class Node:
     health: Health = Health.HEALTHY
     windows: tuple[tuple[int, int], ...] = ()  # maintenance: half-open [from, until), future or current
     usable_from_s: int | None = None  # until then a node that returned from trouble starts nothing (healthy_dwell_s)
+    taken_milli: int = 0  # held by what nobody here can tell to leave, such as other people's jobs on a shared cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from .placing import allowance_milli, is_whole_nodes, place_on_free
 from .preemption import find_taking, is_out_of_reach
 from .queues import Group
 from .reasons import Code
-from .reservations import Certain, certain_for, is_any_certain
+from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .trial import Trial
 from .values import Action, Decision, Reason, Reservation, Workload
 
@@ -27,10 +27,8 @@ class WaitingCodes:
         self._trial = trial
         self._snapshot = trial.snapshot
         self._memo: dict[tuple[str, int, int, str | None, Shape], object] = {}
-        self._fit_for_all: tuple[int, int] | None = None  # of fit nodes, in all and the largest, once it is known
-        self._contracts_matter = bool(trial.policy.swap_margin) or any(
-            node.windows for node in trial.snapshot.nodes.restless.values()
-        )
+        self._has_windows = any(node.windows for node in trial.snapshot.nodes.restless.values())
+        self._contracts_matter = bool(trial.policy.swap_margin) or self._has_windows
         self.are_grouped = not self._contracts_matter
         """Whether the answers are those of the groups that a leaf's queue keeps (queues.py)."""
 
@@ -53,6 +51,10 @@ class WaitingCodes:
         """The devices that are certain earliest (section 5)."""
         return self._once("certain", workload, lambda each: certain_for(self._trial, each))
 
+    def certain_at_s(self, workload: Workload) -> int | None:
+        """The instant from which they are."""
+        return self._once("certain at", workload, lambda each: certain_at_s(self._trial, each))
+
     def is_any_certain(self, workload: Workload) -> bool:
         """Whether any are."""
         return self._once("any", workload, lambda each: is_any_certain(self._trial, each))
@@ -71,7 +73,7 @@ class WaitingCodes:
         For one that is not plain this is to be asked while the promises are out of the way.
         """
         if self.is_plain(workload):
-            return self._trial.reaches.of(workload).most_now_milli(self._snapshot) >= workload.size_milli
+            return self._trial.reaches.has_now(workload, workload.size_milli)
         return self._once(
             "reach",
             workload,
@@ -93,10 +95,10 @@ class WaitingCodes:
         return None if room_milli >= workload.size_milli else Code.WAITING_NODES
 
     def _fit_milli(self, workload: Workload) -> tuple[int, int]:
-        """What the nodes that are fit for it have, in all and the largest; without windows it is the same for all."""
-        if self._fit_for_all is not None and workload.node is None:
-            return self._fit_for_all
+        """What the nodes that are fit for it have, in all and the largest."""
         nodes, now_s = self._snapshot.nodes, self._trial.now_s
+        if workload.node is None and not self._has_windows:
+            return nodes.fit_milli()
         fit = [
             node.capacity_milli
             for node in nodes.by_name.values()
@@ -104,10 +106,7 @@ class WaitingCodes:
             and workload.node in (None, node.name)
             and (not node.windows or allowance_milli(self._snapshot, node, workload, now_s))
         ]
-        found = sum(fit), max(fit, default=0)
-        if workload.node is None and not any(node.windows for node in nodes.restless.values()):
-            self._fit_for_all = found
-        return found
+        return sum(fit), max(fit, default=0)
 
 
 class Waits:
@@ -122,6 +121,7 @@ class Waits:
 
     def decisions(self, waiting: Sequence[tuple[Workload, int]], told: Mapping[str, str] | None) -> list[Decision]:
         """One decision for each, but for those whose code the caller knows already."""
+        self._trial.reaches.look_again()
         codes = self._by_shape([workload for workload, _ in waiting])
         reasons: dict[object, Reason] = {}
         found = []
@@ -174,14 +174,18 @@ class Waits:
         codes: list[Code | None] = []
         closer: dict[int, Workload] = {}
         nodes = self._trial.snapshot.nodes
+        in_all_milli, on_one_milli = nodes.fit_milli()
         for index, group in enumerate(groups):
             workload = group.any()
             code = None
-            if nodes.restless or workload.node is not None or workload.size_milli > nodes.total_milli:
+            size_milli = workload.size_milli
+            if workload.node is not None or size_milli > nodes.total_milli:
                 closer[index] = group.last()
+            elif size_milli > (in_all_milli if size_milli > nodes.largest_milli else on_one_milli):
+                code = Code.WAITING_NODES
             elif workload.min_runtime_s and self._promises and not is_out_of_reach(self._trial, workload):
                 closer[index] = workload
-            elif nodes.free_milli >= workload.size_milli:
+            elif nodes.free_milli >= size_milli:
                 code = Code.WAITING_PLACEMENT
             elif workload.min_runtime_s and is_any_certain(self._trial, workload):
                 code = Code.WAITING_CAPACITY
@@ -213,12 +217,13 @@ class Waits:
         plain = {shape: workload for shape, workload in funded.items() if self._codes.is_plain(workload)}
         within = [shape for shape, workload in plain.items() if self._codes.is_within_reach(workload)]
         if len(plain) < len(funded):
-            for workload_id in sorted(self._promises):
-                self._trial.end_reservation(workload_id)
             others = funded.keys() - plain.keys()
-            within += [shape for shape in shapes if shape in others and self._codes.is_within_reach(funded[shape])]
-            for workload_id in sorted(self._promises):
-                self._trial.reserve(self._promises[workload_id])
+            with self._trial.reaches.promises_aside():
+                for workload_id in sorted(self._promises):
+                    self._trial.end_reservation(workload_id)
+                within += [shape for shape in shapes if shape in others and self._codes.is_within_reach(funded[shape])]
+                for workload_id in sorted(self._promises):
+                    self._trial.reserve(self._promises[workload_id])
         codes.update(dict.fromkeys(within, Code.WAITING_RESERVATION))
         return codes
 
@@ -238,8 +243,8 @@ class Waits:
             return self._explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
         if not workload.min_runtime_s or code in (Code.WAITING_NODES, Code.TOO_LARGE):
             return self._explainer.waits(workload, code, None)
-        certain = self._codes.certain(workload) if self._codes.is_any_certain(workload) else None
-        return self._explainer.waits(workload, code, None if certain is None else certain.at_s)
+        at_s = self._codes.certain_at_s(workload) if self._codes.is_any_certain(workload) else None
+        return self._explainer.waits(workload, code, at_s)
 
 
 def fits_cluster(trial: Trial, workload: Workload) -> bool:

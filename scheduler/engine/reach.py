@@ -1,0 +1,380 @@
+"""Who may take over from whom, where, and from when on: rules (b) and (c) of section 4.
+
+What a leaf can reach on each node is kept from pass to pass, and worked out anew only for nodes that changed. A pass
+that has to answer for everybody looks at all leaves at once first (horizon.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+
+from .cluster import DEVICE_MILLI, HeldRun, NodeState
+from .horizon import Amounts, Horizon
+from .snapshot import Snapshot
+from .standing import SERVED_MOST, Standings
+from .tree import TreeNode, may_swap, sides
+from .values import Workload
+
+ALWAYS_S = -(1 << 62)
+"""From when on an unallocated run may be taken over."""
+ReachKey = tuple[str, int, int, int]
+"""Leaf, priority, and (where a margin counts) size and contract."""
+
+
+class Reach:
+    """What one leaf, at one priority, could take over on each node, and from when on.
+
+    It follows the log of changed nodes, so that asking costs little where little has changed. `version` grows whenever
+    the leaf may take over from others than before. One that began with a bound (`begin_with`) knows no more than that,
+    and what has changed since, until the bound does not answer a question: only then it looks at every node.
+    """
+
+    __slots__ = (
+        "_by_node",
+        "_ever",
+        "_is_bound",
+        "_now",
+        "_seen",
+        "_stale",
+        "_top_ever",
+        "_top_now",
+        "_whole_ever_milli",
+        "_whole_now_milli",
+        "beaten",
+        "leaf",
+        "priority",
+        "sides",
+        "version",
+    )
+
+    def __init__(self, leaf: TreeNode, priority: int) -> None:
+        """Nobody can be taken over from yet."""
+        self.leaf = leaf
+        self.priority = priority
+        self.beaten: frozenset[str] = frozenset()
+        self.sides: object = None
+        self.version = 0
+        self._by_node: dict[str, tuple[int, list[tuple[int, int]]]] = {}
+        self._now: dict[str, int] = {}
+        self._ever: dict[str, int] = {}
+        self._top_now: int | None = 0  # the largest of these, where it is known
+        self._top_ever: int | None = 0
+        self._whole_now_milli = 0  # capacity of the nodes that could be had whole now
+        self._whole_ever_milli = 0  # capacity of the nodes that are certain whole at some instant
+        self._is_bound = False  # whether the four above are but upper bounds
+        self._seen = 0
+        self._stale: dict[str, None] = {}
+
+    def begin_with(self, amounts: Amounts, seen: int, beaten: frozenset[str], sides: object) -> None:
+        """Start from what was worked out for all leaves at once, when the log of changes was `seen` long."""
+        self._top_now, self._top_ever, self._whole_now_milli, self._whole_ever_milli = amounts
+        self._seen = seen
+        self.beaten = beaten
+        self.sides = sides
+        self._is_bound = True
+
+    def shift(self, snapshot: Snapshot, beaten: frozenset[str], sides: object) -> None:
+        """It may take over from these leaves now: nodes with runs of those that make the difference are stale.
+
+        `sides` is what that was worked out from.
+        """
+        for leaf_id in beaten ^ self.beaten:
+            for run in snapshot.runs_of.get(leaf_id, {}).values():
+                for name in run.holdings:
+                    self._stale[name] = None
+                    self._by_node.pop(name, None)
+        self.beaten = beaten
+        self.sides = sides
+        self.version += 1
+
+    def on(self, node: NodeState) -> list[tuple[int, int]]:
+        """(instant, amount) of the runs of a node that may be taken over, in order of instants."""
+        kept = self._by_node.get(node.name)
+        if kept is not None and kept[0] == node.version:
+            return kept[1]
+        name, beaten, leaf = node.name, self.beaten, self.leaf
+        found = []
+        for run in node.runs.values():
+            if run.leave_by_s is not None:
+                continue
+            amount_milli = run.holdings[name]
+            if amount_milli < DEVICE_MILLI:
+                continue
+            if not run.funded:
+                found.append((ALWAYS_S, amount_milli))
+            elif run.contract_end_s is not None and (
+                run.leaf.id in beaten if run.leaf is not leaf else run.priority < self.priority
+            ):
+                found.append((run.contract_end_s, amount_milli))
+        for runs in node.shared.values():
+            instants = [self._from(run) if run.leave_by_s is None else None for run in runs]
+            known = [at_s for at_s in instants if at_s is not None]
+            if len(known) == len(runs):
+                found.append((max(known), DEVICE_MILLI))
+        found.sort()
+        self._by_node[name] = node.version, found
+        return found
+
+    def _from(self, run: HeldRun) -> int | None:
+        """From when on a run may be taken over; None if never on today's figures."""
+        if not run.funded:
+            return ALWAYS_S
+        is_beaten = run.priority < self.priority if run.leaf is self.leaf else run.leaf.id in self.beaten
+        return run.contract_end_s if is_beaten else None
+
+    def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:
+        """The most that could be had on one node, if something may start there, by telling runs to leave now."""
+        self._follow(snapshot)
+        return self._could_have(node, snapshot.now_s)[0] if self._is_bound else self._now[node.name]
+
+    def has_on_one_node_now(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether so much could be had on any one node where something may start, by telling runs to leave now."""
+        return self._is_enough(snapshot, need_milli, self._most_now_milli)
+
+    def has_whole_nodes_now(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether nodes that come to so much could be had whole by telling runs to leave now."""
+        return self._is_enough(snapshot, need_milli, lambda: self._whole_now_milli)
+
+    def has_on_one_node_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether contracts make so much certain on any one node at some instant, beside what is promised."""
+        return self._is_enough(snapshot, need_milli, self._most_ever_milli)
+
+    def has_whole_nodes_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether nodes that come to so much are certain whole at some instant, beside what is promised."""
+        return self._is_enough(snapshot, need_milli, lambda: self._whole_ever_milli)
+
+    def _is_enough(self, snapshot: Snapshot, need_milli: int, milli: Callable[[], int]) -> bool:
+        self._follow(snapshot)
+        if milli() < need_milli:
+            return False
+        if self._is_bound:
+            self._look_at_all(snapshot)
+        return milli() >= need_milli
+
+    def _most_now_milli(self) -> int:
+        if self._top_now is None:
+            self._top_now = max(self._now.values(), default=0)
+        return self._top_now
+
+    def _most_ever_milli(self) -> int:
+        if self._top_ever is None:
+            self._top_ever = max(self._ever.values(), default=0)
+        return self._top_ever
+
+    def _look_at_all(self, snapshot: Snapshot) -> None:
+        """Measure every node, and be exact from now on."""
+        self._is_bound = False
+        self._now.clear()
+        self._ever.clear()
+        self._top_now = self._top_ever = 0
+        self._whole_now_milli = self._whole_ever_milli = 0
+        for node in snapshot.nodes.by_name.values():
+            self._measure(node, snapshot.now_s)
+        self._seen = len(snapshot.nodes.changes)
+        self._stale.clear()
+
+    def _follow(self, snapshot: Snapshot) -> None:
+        nodes = snapshot.nodes
+        seen = self._seen
+        if seen == len(nodes.changes) and not self._stale:
+            return
+        if not seen or len(nodes.changes) - seen > len(nodes.by_name):
+            self._look_at_all(snapshot)
+            return
+        changed = {*nodes.changes[seen:], *(nodes.by_name[name] for name in self._stale)}
+        for node in changed:
+            if self._is_bound:
+                self._raise_bounds(node, snapshot.now_s)
+            else:
+                self._measure(node, snapshot.now_s)
+        self._seen = len(nodes.changes)
+        self._stale.clear()
+
+    def _could_have(self, node: NodeState, now_s: int) -> tuple[int, int]:
+        """What could be had on a node by telling runs to leave now, and what is certain at some instant."""
+        if node.indexed_milli is None:
+            return 0, 0
+        now_milli = ever_milli = node.whole_free_milli() + node.leaving_milli
+        for from_s, amount_milli in self.on(node):
+            ever_milli += amount_milli
+            if from_s <= now_s:
+                now_milli += amount_milli
+        for promise in node.reservations:
+            ever_milli -= promise.holdings[node.name]
+        return now_milli, ever_milli
+
+    def _raise_bounds(self, node: NodeState, now_s: int) -> None:
+        now_milli, ever_milli = self._could_have(node, now_s)
+        assert self._top_now is not None
+        assert self._top_ever is not None
+        self._top_now = max(self._top_now, now_milli)
+        self._top_ever = max(self._top_ever, ever_milli)
+        self._whole_now_milli += node.capacity_milli * (now_milli == node.capacity_milli)
+        self._whole_ever_milli += node.capacity_milli * (ever_milli == node.capacity_milli)
+
+    def _measure(self, node: NodeState, now_s: int) -> None:
+        now_milli, ever_milli = self._could_have(node, now_s)
+        name, capacity_milli = node.name, node.capacity_milli
+        was_milli = self._now.get(name, 0)
+        if now_milli != was_milli or name not in self._now:
+            self._now[name] = now_milli
+            self._top_now = _new_top(self._top_now, was_milli, now_milli)
+            self._whole_now_milli += capacity_milli * ((now_milli == capacity_milli) - (was_milli == capacity_milli))
+        was_milli = self._ever.get(name, 0)
+        if ever_milli != was_milli:
+            self._ever[name] = ever_milli
+            self._top_ever = _new_top(self._top_ever, was_milli, ever_milli)
+            self._whole_ever_milli += capacity_milli * ((ever_milli == capacity_milli) - (was_milli == capacity_milli))
+
+
+def _new_top(top: int | None, before: int, after: int) -> int | None:
+    """The largest of several amounts after one of them has changed; None where all have to be looked at again."""
+    if top is None or (before == top and after < before):
+        return None
+    return max(top, after)
+
+
+class Reaches:
+    """The reach of every leaf that asked, on the figures of one pass."""
+
+    def __init__(self, snapshot: Snapshot, swap_margin: Fraction, *, for_all: bool) -> None:
+        """Start from what earlier passes on this snapshot have left.
+
+        `for_all` says that everybody who waits will be asked about, so that it is worth while to look at all at once.
+        """
+        self._snapshot = snapshot
+        self._for_all = for_all and not swap_margin
+        self._horizon: Horizon | None = None
+        self._is_settled = True  # whether no figure has changed since the horizon was made
+        self._are_promises_aside = False
+        self._margin = swap_margin
+        self._standings = Standings(snapshot)
+        self._checked: dict[ReachKey, Reach] = {}
+        self._most_served: dict[tuple[str, str], Fraction] = {}
+
+    def forget(self, leaf: TreeNode) -> None:
+        """The figures of a leaf and of all above it have changed."""
+        self._standings.forget(leaf)
+        self._checked.clear()
+        self._most_served.clear()
+        self._is_settled = False
+
+    def look_again(self) -> None:
+        """The pass has come to its end: what is asked from now on is asked of this state."""
+        self._renew()
+
+    def _renew(self) -> None:
+        if self._for_all and not self._is_current():
+            self._horizon = Horizon(self._snapshot, self._standings)
+            self._is_settled = True
+
+    def _is_current(self) -> bool:
+        horizon = self._horizon
+        return horizon is not None and self._is_settled and horizon.seen == len(self._snapshot.nodes.changes)
+
+    @contextmanager
+    def promises_aside(self) -> Iterator[None]:
+        """While the caller takes promises away and makes the same again: they bind nothing that could be had now."""
+        self._are_promises_aside = was_current = self._is_current()
+        yield
+        self._are_promises_aside = False
+        if was_current and self._horizon is not None:
+            self._horizon.seen = len(self._snapshot.nodes.changes)
+
+    def at_a_glance(self, workload: Workload) -> Horizon | None:
+        """What answers for all leaves at once, where it holds now, and for this workload."""
+        if self._horizon is None or workload.node is not None:
+            return None
+        if not self._are_promises_aside and not self._is_current():
+            return None
+        if workload.id in self._snapshot.reservations or not self._horizon.covers(workload.leaf):
+            return None
+        return self._horizon
+
+    def has_now(self, workload: Workload, need_milli: int) -> bool:
+        """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
+        is_whole = need_milli > self._snapshot.nodes.largest_milli
+        if (horizon := self.at_a_glance(workload)) is not None:
+            amounts = horizon.amounts(workload.leaf, workload.priority)
+            return (amounts.whole_now_milli if is_whole else amounts.now_milli) >= need_milli
+        reach = self.of(workload)
+        has = reach.has_whole_nodes_now if is_whole else reach.has_on_one_node_now
+        return has(self._snapshot, need_milli)
+
+    def has_ever(self, workload: Workload, need_milli: int) -> bool:
+        """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
+        is_whole = need_milli > self._snapshot.nodes.largest_milli
+        if (horizon := self.at_a_glance(workload)) is not None:
+            amounts = horizon.amounts(workload.leaf, workload.priority)
+            return (amounts.whole_ever_milli if is_whole else amounts.ever_milli) >= need_milli
+        reach = self.of(workload)
+        has = reach.has_whole_nodes_ever if is_whole else reach.has_on_one_node_ever
+        return has(self._snapshot, need_milli)
+
+    def served_by_side(self, leaf: TreeNode, victim: TreeNode) -> Fraction:
+        """What a victim's side has been served by its entitlement, so that sides of different levels compare.
+
+        A side without entitlement counts as served most.
+        """
+        key = (leaf.id, victim.id)
+        if key not in self._most_served:
+            side = victim if victim is leaf else sides(leaf, victim)[1]
+            served = side.account.served(self._snapshot.now_s)
+            found = served / side.entitlement if side.entitlement else Fraction(SERVED_MOST * SERVED_MOST + served)
+            self._most_served[key] = found
+        return self._most_served[key]
+
+    def of(self, workload: Workload) -> Reach:
+        """What a workload may take over."""
+        size_milli, contract_s = (workload.size_milli, workload.min_runtime_s) if self._margin else (0, 0)
+        key = (workload.leaf, workload.priority, size_milli, contract_s)
+        reach = self._checked.get(key)
+        if reach is None:
+            reach = self._check(key, workload)
+            self._checked[key] = reach
+        return reach
+
+    def margin_milli_s(self, workload: Workload) -> Fraction:
+        """`swap_margin` times the workload's own contract."""
+        return self._margin * workload.size_milli * workload.min_runtime_s
+
+    def _check(self, key: ReachKey, workload: Workload) -> Reach:
+        """The reach that is known from before if the comparisons still come out the same."""
+        snapshot = self._snapshot
+        leaf = snapshot.leaf(workload.leaf)
+        known: Reach | None = snapshot.reaches.get(key)
+        sides: object
+        if known is None:
+            known = snapshot.reaches[key] = self._begin(leaf, workload.priority)
+        if self._margin:
+            margin_milli_s = self.margin_milli_s(workload)
+            sides = beaten = frozenset(
+                other.id
+                for other in snapshot.tree.leaves()
+                if other is not leaf and may_swap(leaf, other, margin_milli_s, snapshot.now_s)
+            )
+        else:
+            sides = self._standings.beaten_sides(leaf)
+            if known.sides == sides:
+                return known
+            beaten = _leaves_below(snapshot, (name for level in sides for name in level))
+        if known.sides != sides:
+            known.shift(snapshot, beaten, sides)
+        return known
+
+    def _begin(self, leaf: TreeNode, priority: int) -> Reach:
+        reach = Reach(leaf, priority)
+        if self._for_all and self._horizon is None:
+            self._renew()
+        horizon = self._horizon
+        if horizon is not None and horizon.covers(leaf.id):
+            sides = horizon.sides[leaf.id]
+            beaten = _leaves_below(self._snapshot, (name for level in sides for name in level))
+            reach.begin_with(horizon.amounts(leaf.id, priority), horizon.seen, beaten, sides)
+        return reach
+
+
+def _leaves_below(snapshot: Snapshot, sides: Iterable[str]) -> frozenset[str]:
+    return frozenset(leaf for side in sides for leaf in snapshot.tree.nodes[side].leaf_ids)
