@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from django.db.models import CharField, Exists, F, OuterRef, Q, QuerySet, Value
+from django.db.models import CharField, F, Max, Q, QuerySet, Value
 from django.db.models.functions import TruncSecond
 from django.urls import reverse
 
@@ -99,12 +99,10 @@ def keys(
         taken, refused = taken.filter(decided_by=decider), refused.filter(decided_by=decider)
         other = other.filter(Q(person_id=decider.pk) | Q(person_id=None, on_behalf_of_id=decider.pk))
 
-    other = other.annotate(second=TruncSecond("at", tzinfo=UTC))
-    later = other.filter(
-        pk__gt=OuterRef("pk"), at__gte=OuterRef("second"), at__lt=OuterRef("second") + SECOND,
-        cluster_name=OuterRef("cluster_name"), reason=OuterRef("reason"),
-    )  # fmt: skip
-    other = other.filter(~Exists(later))  # the last of those that were written together stands for all
+    # the last of those that were written together stands for all
+    together = other.annotate(second=TruncSecond("at", tzinfo=UTC)).order_by()
+    last = together.values("second", "cluster_name", "reason").annotate(last=Max("pk")).values("last")
+    other = other.filter(pk__in=last)
 
     def of(kind: str, rows: QuerySet[Any], at: str) -> QuerySet[Any, dict[str, Any]]:
         named = rows.order_by().annotate(kind=Value(kind, output_field=CharField()), decided=F(at))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
@@ -23,6 +23,8 @@ from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import Cluster
 from portal.views.errors import post_only
 
+CHOICES_OFFERED = 200
+"""A list box with more than this helps nobody to find one."""
 MAX_SPENT_ACTIONS = 40
 """How many one-use action ids a session remembers."""
 
@@ -169,6 +171,12 @@ def whole_number(request: HttpRequest, field: str, default: int, *, at_least: in
             )
         )
     return int(text)
+
+
+def offered(choices: Iterable[Any]) -> list[Any] | None:
+    """What a list box offers, in order; None where there are so many that their code is typed instead."""
+    found = sorted(choices)
+    return found if len(found) <= CHOICES_OFFERED else None
 
 
 def day_named(request: HttpRequest, field: str, default: date) -> date:

@@ -28,6 +28,8 @@ SHORTEST_S = 60
 LONGEST_S = 400 * DAY_S
 CLOSER, STEP = 2, 2
 """One step closer shows half as much; one step aside moves by half."""
+LINES_SHOWN, TEAMS_SHOWN = 100, 24
+"""Lines of the table, and teams of the legend: a drawing has eight colours."""
 INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 
 
@@ -40,6 +42,16 @@ class Panel:
     total: Sum
     lines: Sequence[TeamLine]
     shows_bars: bool
+
+    @property
+    def shown(self) -> Sequence[TeamLine]:
+        """The lines of the table: where there are very many, of those that held most."""
+        return most(self.lines, LINES_SHOWN)
+
+    @property
+    def left_off(self) -> int:
+        """How many lines the table leaves off."""
+        return max(0, len(self.lines) - LINES_SHOWN)
 
     @property
     def held(self) -> Fraction | None:
@@ -69,9 +81,22 @@ def draw(
     return Panel(name, mark_safe(svg), sum_of(timeline, lines, view), lines, not isinstance(what, Cells))
 
 
+def most(lines: Sequence[TeamLine], limit: int) -> Sequence[TeamLine]:
+    """Those that held most, in the order of the teams."""
+    if len(lines) <= limit:
+        return lines
+    chosen = sorted(range(len(lines)), key=lambda at: (-lines[at].held_milli_s, at))[:limit]
+    return [lines[at] for at in sorted(chosen)]
+
+
 def teams_shown(panels: Sequence[Panel]) -> list[Team]:
-    """The teams of all panels, each once, in their order."""
-    return list(dict.fromkeys(line.team for panel in panels for line in panel.lines))
+    """The teams of all panels, each once, in their order; of very many, those that held most."""
+    return list(dict.fromkeys(line.team for panel in panels for line in most(panel.lines, TEAMS_SHOWN)))
+
+
+def teams_left_off(panels: Sequence[Panel]) -> int:
+    """How many teams `teams_shown` leaves off."""
+    return len({line.team for panel in panels for line in panel.lines}) - len(teams_shown(panels))
 
 
 def address(path: str, view: View, rows: Sequence[Row], kept: dict[str, str], start: datetime) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
@@ -10,14 +12,15 @@ from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Person
 from budgets.queries import today, tree_on
 from portal import formats
-from portal.pages import Page, cluster_named, clusters, render_page, whole_number
+from portal.pages import CHOICES_OFFERED, Page, cluster_named, clusters, render_page, whole_number
 from scheduler.models import Workload
 from scheduler.queries import queue
-from scheduler.queries.levels import Levels
+from scheduler.queries.levels import Level, Levels
 
 REFRESH_S = 10
 """How often the page asks again: as often as a pass is made."""
 FIND_LENGTH = 80
+LEVELS_SHOWN = 120
 
 
 class Queue(Page):
@@ -32,6 +35,7 @@ class Queue(Page):
         filters = filters_of(request, {row.node.code for row in tree})
         page = queue.page(where, whole_number(request, "page", 1), filters)
         person: Person = request.user  # type: ignore[assignment]
+        levels = shown_levels(page.levels.rows)
         context = {
             "here": "queue",
             "clusters": among,
@@ -40,13 +44,26 @@ class Queue(Page):
             "totals": page.totals,
             "first": next((row for row in page.rows if row.place == 1), None) if page.number == 1 else None,
             "inside": leaves_seen_inside(person, [row.leaf.node_id for row in page.rows if row.leaf]),
-            "tree": [row for row in tree if row.depth],
+            "tree": None if len(tree) > CHOICES_OFFERED else [row for row in tree if row.depth],
+            "levels": levels,
+            "levels_left_off": len(page.levels.rows) - len(levels),
             "classes": Workload.Class.choices,
             "refresh_s": REFRESH_S,
             "lookback_days": page.window_s // 86_400,
             "served_said": served_said(page.levels),
         }
         return render_page(request, "queue", context, part="_live")
+
+
+def shown_levels(rows: Sequence[Level]) -> Sequence[Level]:
+    """The levels that the page lists, in their order: of a large tree the programs, and below them first those for
+    which something waits.
+    """
+    if len(rows) <= LEVELS_SHOWN:
+        return rows
+    rank = {row.code: (row.depth > 1, not row.waiting, at) for at, row in enumerate(rows)}
+    chosen = set(sorted(rank, key=rank.__getitem__)[:LEVELS_SHOWN])
+    return [row for row in rows if row.code in chosen]
 
 
 def filters_of(request: HttpRequest, codes: set[str]) -> queue.Filters:

@@ -78,6 +78,7 @@ class SimulationTimeline(Page):
             "panels": panels,
             "shows_bars": panels[0].shows_bars,
             "legend": timelines.teams_shown(panels),
+            "legend_left_off": timelines.teams_left_off(panels),
             "permalink": link(view),
             "steps": [(words, link(to)) for words, to in timelines.steps(view, len(found[0].rows))],
         }

@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 
 from budgets.models import BudgetNode
 from portal import formats, timelines
-from portal.pages import Page, choice, cluster_named, clusters, render_page
+from portal.pages import Page, choice, cluster_named, clusters, offered, render_page
 from scheduler.queries import timeline
 from scheduler.queries.timeline import Machine
 from scheduler.simulator.timeline_cells import View
@@ -49,7 +49,7 @@ class ClusterTimeline(Page):
             "is_latest": not request.GET.get("until"),
             "now": now,
             "nodes_count": len(machine.rows),
-            "projects": sorted(machine.teams[:-1]),
+            "projects": offered(machine.teams[:-1]),
             "team": request.GET.get("team", ""),
         }
         if machine.rows:
@@ -88,6 +88,7 @@ class ClusterTimeline(Page):
             "panels": [panel],
             "panel": panel,
             "legend": timelines.teams_shown([panel]),
+            "legend_left_off": timelines.teams_left_off([panel]),
             "view": view,
             "start": stretch[0],
             "end": stretch[1],

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 from django.core.exceptions import BadRequest
+from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 
@@ -16,15 +17,14 @@ from budgets.queries import TreeRow, midnight, today, tree_on
 from portal.clusters import sizes_milli
 from portal.formats import MILLI
 from portal.pages import Page, cluster_named, clusters, day_named, render_page
-from scheduler.models import UsageHour
 from scheduler.queries import usage
 
 WINDOW_DAYS = 7
 HOURS_A_WEEK = 168
 SPARK_DAYS = 14
-OPEN_DEPTH = 1
-"""Levels below the root that stand open at first."""
-ROWS_SHOWN = 400
+OPEN_DEPTH, OPEN_ROWS = 1, 100
+"""Levels below the root that stand open at first, as long as they come to no more rows than that."""
+ROWS_SHOWN = 200
 """Rows drawn at once; a tree with more open nodes says so."""
 
 
@@ -83,7 +83,10 @@ def opened_nodes(request: HttpRequest, rows: Sequence[TreeRow]) -> frozenset[int
     """Ids of the nodes that stand open: those that the URL names by code, else the first levels."""
     text = request.GET.get("open")
     if text is None:
-        return frozenset(row.node.pk for row in rows if row.has_children and row.depth <= OPEN_DEPTH)
+        deepest = OPEN_DEPTH
+        while deepest and sum(row.depth <= deepest + 1 for row in rows) > OPEN_ROWS:
+            deepest -= 1
+        return frozenset(row.node.pk for row in rows if row.has_children and row.depth <= deepest)
     by_code = {row.node.code: row.node.pk for row in rows}
     wanted = [code for code in text.split("~") if code]
     unknown = [code for code in wanted if code not in by_code]
@@ -130,16 +133,20 @@ def lines(
     ]
 
 
+SPARK_SQL = """
+    SELECT node_id, floor(extract(epoch FROM hour - %(start)s::timestamptz) / 86400)::int,
+        sum(charged_milli_s)::bigint, sum(entitled_milli_s)::bigint
+    FROM scheduler_usagehour
+    WHERE cluster_id = %(cluster)s AND node_id = ANY(%(nodes)s) AND hour >= %(start)s AND hour < %(end)s
+    GROUP BY 1, 2"""
+
+
 def daily_ratios(nodes: Sequence[BudgetNode], cluster: Cluster, end: datetime) -> dict[int, list[Fraction | None]]:
     """Delivered over entitled on each of the last SPARK_DAYS spans of 24 hours, by node id. One query."""
     start = end - timedelta(days=SPARK_DAYS)
-    sums = {node.pk: [[0, 0] for _ in range(SPARK_DAYS)] for node in nodes}
-    rows = UsageHour.objects.filter(node__in=list(sums), cluster=cluster, hour__gte=start, hour__lt=end)
-    for node_id, hour, charged, entitled in rows.values_list("node", "hour", "charged_milli_s", "entitled_milli_s"):
-        bucket = sums[node_id][(hour - start).days]
-        bucket[0] += charged
-        bucket[1] += entitled
-    return {
-        pk: [Fraction(charged, entitled) if entitled else None for charged, entitled in days]
-        for pk, days in sums.items()
-    }
+    found: dict[int, list[Fraction | None]] = {node.pk: [None] * SPARK_DAYS for node in nodes}
+    with connection.cursor() as cursor:
+        cursor.execute(SPARK_SQL, {"cluster": cluster.pk, "nodes": list(found), "start": start, "end": end})
+        for pk, day, charged, entitled in cursor:
+            found[pk][day] = Fraction(charged, entitled) if entitled else None
+    return found

@@ -9,7 +9,7 @@ each node's devices were held for is summed up; what has no tile yet is summed u
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,13 +17,13 @@ from typing import Any
 from django.db.models import Count, Exists, OuterRef, Q
 
 from budgets.models import BudgetNode, Cluster
-from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Node, NodeSpell, Run
+from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Node, NodeSpell, Reservation, Run
 from scheduler.queries import timeline_tiles
 from scheduler.queries.timeline_runs import Wanted
 from scheduler.queries.timeline_tiles import Sums
 from scheduler.simulator.recorded import UnfitSpell
-from scheduler.simulator.timeline import INSIDE, UNALLOCATED, Bar, Row, Shelf, Team, Timeline
-from scheduler.simulator.timeline_cells import BARS_MAX, Cells, Grid, View, cells, grid_of
+from scheduler.simulator.timeline import INSIDE, UNALLOCATED, Bar, Promise, Row, Shelf, Team, Timeline
+from scheduler.simulator.timeline_cells import BARS_MAX, Cells, Grid, View, cells_of, grid_of
 from scheduler.simulator.timeline_figures import TeamLine, by_team
 
 OTHER = Team("other", "Other", 0)
@@ -112,7 +112,7 @@ def _teams() -> tuple[list[Team], dict[int, int], dict[str, int]]:
 
 
 def show(machine: Machine, view: View, now: datetime, leaf_ids: Sequence[int] | None = None) -> Shown:
-    """A view of a cluster; cells widen it to whole columns. At most six queries, and two for each gap between tiles.
+    """A view of a cluster; cells widen it to whole columns. At most seven queries, and two for each gap between tiles.
 
     Args:
         machine: the cluster.
@@ -125,7 +125,9 @@ def show(machine: Machine, view: View, now: datetime, leaf_ids: Sequence[int] | 
     if wanted.runs_at_most(BARS_MAX + 1) <= BARS_MAX:
         bars = joined(machine, wanted.bars())
         if len(bars) <= BARS_MAX:
-            timeline = Timeline(machine.rows, machine.teams, (), unfit_spells(machine, view, now), now_s)
+            spells = unfit_spells(machine, view, now)
+            reserved = promises(machine, view, now_s, leaf_ids)
+            timeline = Timeline(machine.rows, machine.teams, (), spells, now_s, reserved)
             return Shown(timeline, view, bars, None, by_team(machine.teams, bars, view, now_s))
     grid = grid_of(view)
     wanted = wanted_of(machine, grid.view, now_s, leaf_ids)
@@ -134,11 +136,11 @@ def show(machine: Machine, view: View, now: datetime, leaf_ids: Sequence[int] | 
         timeline_tiles.read_into(sums, machine.cluster, machine.node_ids, grid, now_s)
     else:
         sums.add((wanted.held(grid.column_s), wanted.taken(grid.column_s)))
-    held = sums.cells()
     sizes_milli = [row.size_milli for row in machine.rows[grid.view.first_row : grid.view.end_row]]
-    timeline = Timeline(machine.rows, machine.teams, (), unfit_spells(machine, grid.view, now), now_s)
-    found = cells(grid, held, sums.taken(), sizes_milli, now_s)
-    return Shown(timeline, grid.view, None, found, lines_of(machine, held, wanted.counts()))
+    reserved = promises(machine, grid.view, now_s, leaf_ids)
+    timeline = Timeline(machine.rows, machine.teams, (), unfit_spells(machine, grid.view, now), now_s, reserved)
+    found = cells_of(grid, sums.by_cell(), sums.taken(), sizes_milli, now_s)
+    return Shown(timeline, grid.view, None, found, lines_of(machine, sums.totals(), wanted.counts()))
 
 
 def wanted_of(machine: Machine, view: View, now_s: int, leaf_ids: Sequence[int] | None) -> Wanted:
@@ -155,10 +157,14 @@ def sums_of(machine: Machine, grid: Grid, leaf_ids: Sequence[int] | None) -> Sum
     return Sums(grid, nodes, machine.team_of, leaf_ids)
 
 
-def lines_of(machine: Machine, held: Iterable[Sequence[int]], counts: Mapping[int, tuple[int, int]]) -> list[TeamLine]:
-    """What each team held, in the order of the teams. `counts` are (runs, preempted) by leaf."""
+def lines_of(
+    machine: Machine, held: Mapping[tuple[int, int], int], counts: Mapping[int, tuple[int, int]]
+) -> list[TeamLine]:
+    """What each team held, in the order of the teams. `held` is by team and kind, `counts` are (runs, preempted) by
+    leaf.
+    """
     sums: dict[int, list[int]] = defaultdict(lambda: [0] * 5)
-    for _, _, team, kind, milli_s in held:
+    for (team, kind), milli_s in held.items():
         found = sums[team]
         found[0] += milli_s
         if kind != INSIDE:
@@ -194,6 +200,28 @@ def unfit_spells(machine: Machine, view: View, now: datetime) -> list[UnfitSpell
         for node, began, ended in windows.values_list("node", "starts_at", "ends_at")
     ]
     return sorted(found)
+
+
+def promises(machine: Machine, view: View, now_s: int, leaf_ids: Sequence[int] | None) -> list[Promise]:
+    """What is reserved in the view's part of the future, for the length of the contract. One query, or none."""
+    if view.until_s <= now_s:
+        return []
+    index = {row.name: at for at, row in enumerate(machine.rows)}
+    until = datetime.fromtimestamp(view.until_s, UTC)
+    rows = Reservation.objects.filter(cluster=machine.cluster, ended_at=None, starts_at__lt=until)
+    if leaf_ids is not None:
+        rows = rows.filter(workload__leaf__in=leaf_ids)
+    found = []
+    for starts_at, holdings, code, length_s in rows.order_by("starts_at", "pk").values_list(
+        "starts_at", "holdings", "workload__code", "workload__min_runtime_s"
+    ):
+        start_s = max(int(starts_at.timestamp()), now_s)
+        found += [
+            Promise(index[name], milli, start_s, start_s + length_s, code)
+            for name, milli in sorted(holdings.items())
+            if name in index
+        ]
+    return found
 
 
 def last_taken(machine: Machine, view: View, leaf_ids: Sequence[int] | None, limit: int) -> list[Taken]:

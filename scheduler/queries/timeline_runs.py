@@ -179,7 +179,7 @@ class Wanted:
         """How many runs each leaf had, and how many of them were preempted."""
         rows = self._ask(
             f"""
-            WITH {self._runs}
+            WITH {self._runs.replace("AS MATERIALIZED", "AS NOT MATERIALIZED")}
             SELECT leaf_id, count(*), count(*) FILTER (WHERE was_taken) FROM run {self._on_nodes()} GROUP BY leaf_id
             """
         )

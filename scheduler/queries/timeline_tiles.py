@@ -14,13 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from budgets.models import Cluster
 from scheduler.models import TimelineTile
 from scheduler.queries.timeline_runs import Wanted
-from scheduler.simulator.timeline_cells import Grid
+from scheduler.simulator.timeline_cells import LOOK_KINDS, Grid
 from scheduler.simulator.timeline_words import DAY_S
 
 WIDTHS_S = (21_600, 10_800, 3_600)
 """Columns of tiles, the widest first; a view's column is a multiple of one of them."""
-KINDS, TEAMS_MAX = 4, 1 << 20
-"""More than there are kinds of holding, and than there are ever teams."""
 HELD, TAKEN = 5, 4
 """Columns of a row of each kind (`timeline_runs.HeldRow`, `TakenRow`)."""
 
@@ -68,34 +66,45 @@ class Sums:
         """
         self._columns = grid.columns
         self._first = {node: at // grid.per_group * grid.columns for at, node in enumerate(nodes)}
+        self._look_of: dict[int, int] = {}
         self._team_of = team_of
         self._leaves = None if leaf_ids is None else frozenset(leaf_ids)
-        # One number for each group, column, team and kind: a month has so many that tuples would take their time.
-        self._held: dict[int, int] = defaultdict(int)
+        # By cell, and in it by look: a month has so many parts that tuples as keys would take their time.
+        self._held: list[dict[int, int]] = [defaultdict(int) for _ in range(grid.groups * grid.columns)]
         self._taken: dict[int, int] = defaultdict(int)
 
     def add(self, rows: TwoKinds, shift: int = 0, step: int = 1) -> None:
         """Rows whose column 0 is the grid's column `shift / step`, and of which `step` make one of its columns."""
-        columns, leaves, team_of = self._columns, self._leaves, self._team_of
+        columns, leaves, looks = self._columns, self._leaves, self._look_of
         first_of, held, taken = self._first.get, self._held, self._taken
         for node, column, leaf, kind, milli_s in rows[0]:
             first, at = first_of(node), (shift + column) // step
-            if first is not None and 0 <= at < columns and (leaves is None or leaf in leaves):
-                held[((first + at) * TEAMS_MAX + team_of[leaf]) * KINDS + kind] += milli_s
+            if first is None or not 0 <= at < columns:
+                continue
+            look = looks.get(leaf)
+            if look is None:
+                is_wanted = leaves is None or leaf in leaves
+                look = looks[leaf] = self._team_of[leaf] * LOOK_KINDS if is_wanted else -1
+            if look >= 0:
+                held[first + at][look + kind] += milli_s
         for node, column, leaf, milli in rows[1]:
             first, at = first_of(node), (shift + column) // step
             if first is not None and 0 <= at < columns and (leaves is None or leaf in leaves):
                 taken[first + at] += milli
 
-    def cells(self) -> list[tuple[int, int, int, int, int]]:
-        """What was held in each cell, as `Held`, in the order of groups, columns, teams and kinds."""
-        found = []
-        columns, held = self._columns, self._held
-        for key in sorted(held):
-            rest, kind = divmod(key, KINDS)
-            cell, team = divmod(rest, TEAMS_MAX)
-            found.append((cell // columns, cell % columns, team, kind, held[key]))
-        return found
+    def by_cell(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """What was held in each cell: (look, thousandths times seconds) in order, by (group, column), where a look is a
+        team's index times LOOK_KINDS and the kind.
+        """
+        return {divmod(at, self._columns): sorted(cell.items()) for at, cell in enumerate(self._held) if cell}
+
+    def totals(self) -> dict[tuple[int, int], int]:
+        """What was held in the whole view, by team and kind."""
+        totals: dict[int, int] = defaultdict(int)
+        for cell in self._held:
+            for look, milli_s in cell.items():
+                totals[look] += milli_s
+        return {divmod(look, LOOK_KINDS): milli_s for look, milli_s in totals.items()}
 
     def taken(self) -> dict[tuple[int, int], int]:
         """What was preempted, thousandths by (group, column)."""

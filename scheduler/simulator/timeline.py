@@ -71,15 +71,28 @@ class Part(NamedTuple):
     until_s: int
 
 
+class Promise(NamedTuple):
+    """A reservation: [start_s, end_s) of so much of a node (an index of the rows) for a workload, at the latest."""
+
+    node: int
+    size_milli: int
+    start_s: int
+    end_s: int
+    workload: str
+
+
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """All bars of a stretch of time in the order of their starts. `now_s` is where what is known ends."""
+    """All bars of a stretch of time in the order of their starts. `now_s` is where what is known ends; `promises` are
+    the reservations of then, in the order of their starts.
+    """
 
     rows: Sequence[Row]
     teams: Sequence[Team]
     bars: Sequence[Bar]
     unfit: Sequence[UnfitSpell]
     now_s: int
+    promises: Sequence[Promise] = ()
 
     def index_of(self) -> dict[str, int]:
         """Each row's index by its name."""

@@ -25,6 +25,10 @@ WIDTHS_S = (60, 300, 600, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172
 """Columns are as wide as one of these, and begin at multiples of it."""
 LANES_MAX, LOOKS_MAX = 8, 48_000
 """Lanes of a group, and lanes of all cells, at most; fewer where they would be more than MARKS_MAX marks."""
+LOOK_KINDS = 4
+"""More than there are kinds of what is held: a team and a kind are one number."""
+SAMPLED = 8
+"""One group in so many is looked at to choose the number of lanes."""
 
 
 class View(NamedTuple):
@@ -146,42 +150,61 @@ def cells(
     sizes_milli: Sequence[int],
     until_s: int,
 ) -> Cells:
+    """The marks of a view, of what was held as `Held`, each (group, column, team, kind) once. Else as `cells_of`."""
+    by_cell: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for group, column, team, kind, milli_s in held:
+        by_cell[group, column].append((team * LOOK_KINDS + kind, milli_s))
+    for found in by_cell.values():
+        found.sort()
+    return cells_of(grid, by_cell, taken, sizes_milli, until_s)
+
+
+def cells_of(
+    grid: Grid,
+    by_cell: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    taken: Mapping[tuple[int, int], int],
+    sizes_milli: Sequence[int],
+    until_s: int,
+) -> Cells:
     """The marks of a view, in as many lanes as its number of marks allows.
 
     Args:
         grid: how the view is cut.
-        held: what was held, as `Held`, each (group, column, team, kind) once.
+        by_cell: what was held, (look, thousandths times seconds) in order, by (group, column); a look is a team's index
+            times LOOK_KINDS and the kind.
         taken: what was preempted, thousandths by (group, column).
         sizes_milli: of the view's rows, in their order.
         until_s: where what is known ends; columns after it stay empty.
     """
-    by_cell: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    for group, column, team, kind, milli_s in held:
-        by_cell[group, column].append((team, kind, milli_s))
-    for found in by_cell.values():
-        found.sort()
     sizes = [sum(sizes_milli[at * grid.per_group : (at + 1) * grid.per_group]) for at in range(grid.groups)]
     devices = max(1, max(sizes, default=1) // 1_000)
     lanes = max(1, min(LANES_MAX, devices, LOOKS_MAX // max(len(by_cell), 1)))
+    room = MARKS_MAX - len(taken)
+    if grid.groups >= SAMPLED:  # some groups foretell how many marks all come to: most lanes are drawn once
+        some = range(0, grid.groups, SAMPLED)
+        foretold = len(_marks(grid, by_cell, lanes, sizes, until_s, some)) * grid.groups // len(some)
+        lanes = max(1, min(lanes, lanes * room // max(foretold, 1)))
     while True:
-        marks = _marks(grid, by_cell, lanes, sizes, until_s)
-        if lanes == 1 or len(marks) + len(taken) <= MARKS_MAX:
+        marks = _marks(grid, by_cell, lanes, sizes, until_s, range(grid.groups))
+        if lanes == 1 or len(marks) <= room:
             return Cells(grid, lanes, marks, taken)
-        lanes = max(1, min(lanes - 1, lanes * (MARKS_MAX - len(taken)) // len(marks)))
+        lanes = max(1, min(lanes - 1, lanes * room // len(marks)))
 
 
 def _marks(
     grid: Grid,
-    by_cell: Mapping[tuple[int, int], Sequence[tuple[int, int, int]]],
+    by_cell: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
     lanes: int,
     sizes_milli: Sequence[int],
     until_s: int,
+    groups: Iterable[int],
 ) -> list[Mark]:
-    """The lanes of all groups, neighbours of one look merged."""
+    """The lanes of these groups, neighbours of one look merged."""
     marks: list[Mark] = []
     view, width_s = grid.view, grid.column_s
-    nothing: list[tuple[int, int] | None] = [None] * lanes
-    for group, size_milli in enumerate(sizes_milli):
+    nothing: list[int | None] = [None] * lanes
+    for group in groups:
+        size_milli = sizes_milli[group]
         looks, since = nothing, [0] * lanes
         for column in range(grid.columns + 1):
             known_s = min(max(until_s - view.from_s - column * width_s, 0), width_s)
@@ -194,19 +217,21 @@ def _marks(
                 if now[lane] == before:
                     continue
                 if before is not None:
-                    marks.append(Mark(group, lane, since[lane], column, *before))
+                    marks.append(Mark(group, lane, since[lane], column, *divmod(before, LOOK_KINDS)))
                 since[lane] = column
             looks = now
     return marks
 
 
-def _lanes(held: Sequence[tuple[int, int, int]], lanes: int, whole_milli_s: int) -> list[tuple[int, int] | None]:
+def _lanes(held: Sequence[tuple[int, int]], lanes: int, whole_milli_s: int) -> list[int | None]:
     """Whose each lane of a cell is: who stands at the middle of it when all parts are laid one after the other."""
-    looks: list[tuple[int, int] | None] = [None] * lanes
+    looks: list[int | None] = [None] * lanes
     lane, filled_milli_s = 0, 0
-    for team, kind, milli_s in held:
+    for look, milli_s in held:
         filled_milli_s += milli_s
         while lane < lanes and (2 * lane + 1) * whole_milli_s < 2 * lanes * filled_milli_s:
-            looks[lane] = (team, kind)
+            looks[lane] = look
             lane += 1
+        if lane == lanes:
+            break
     return looks

@@ -11,7 +11,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from .timeline import INSIDE, LEAVING, OVER, STARTING, TO_COME, UNALLOCATED, Bar, Row, Timeline, parts_of, was_taken
+from .timeline import (
+    INSIDE,
+    LEAVING,
+    OVER,
+    STARTING,
+    TO_COME,
+    UNALLOCATED,
+    Bar,
+    Promise,
+    Row,
+    Timeline,
+    parts_of,
+    was_taken,
+)
 from .timeline_cells import Cells, View
 from .timeline_words import Tick, duration_word
 
@@ -124,6 +137,7 @@ def draw_bars(timeline: Timeline, bars: Sequence[Bar], view: View, look: Look) -
     if arrows:
         drawn = "".join(f"M{_n(x)} {_n(y - 5)}l8 5l-8 5z" for x, y in arrows)
         canvas.parts.append(f'<path class="arrow" d="{drawn}"/>')
+    _promises(canvas, timeline)
     return _finished(canvas, timeline, {timeline.teams[bar.team].colour for bar in bars})
 
 
@@ -156,6 +170,7 @@ def draw_cells(timeline: Timeline, cells: Cells, look: Look) -> str:
         end = canvas.x(view.from_s + (column + 1) * grid.column_s)
         edges.append((end - 1.5, tops[group] + height * (1 - min(part, 1.0)), 1.5, height * min(part, 1.0)))
     canvas.path("edge", edges)
+    _promises(canvas, timeline)
     return _finished(canvas, timeline, {colour for colour, _ in looks})
 
 
@@ -186,6 +201,36 @@ def _ground(canvas: Canvas, timeline: Timeline) -> None:
                     rectangles.append((x, canvas.edges[at][0], canvas.x(spell.until_s) - x, canvas.edges[at][1]))
         canvas.path("repair", rectangles)
         canvas.path("", rectangles, pattern)
+
+
+def _promises(canvas: Canvas, timeline: Timeline) -> None:
+    """Reservations as outlines, from the last devices of their nodes up, since which of them it will be is not said;
+    those of one workload are one group, with its name where that fits.
+    """
+    view, look = canvas.view, canvas.look
+    taken_milli: dict[int, int] = defaultdict(int)
+    groups: dict[str, list[tuple[Promise, Rectangle]]] = defaultdict(list)
+    for promise in timeline.promises:
+        at = promise.node - view.first_row
+        x, end = canvas.x(promise.start_s), canvas.x(promise.end_s)
+        if not 0 <= at < len(canvas.edges) or end <= x:
+            continue
+        top, height = canvas.edges[at]
+        size_milli = timeline.rows[promise.node].size_milli
+        taken_milli[promise.node] += promise.size_milli
+        y = top + height * max(0, size_milli - taken_milli[promise.node]) / size_milli
+        part = min(1.0, promise.size_milli / size_milli)
+        groups[promise.workload].append((promise, (x, y, end - x, height * part)))
+    for workload, found in groups.items():
+        (first, (x, y, width, height)), rectangles = found[0], [rectangle for _, rectangle in found]
+        title = f"{workload}: reserved from {look.when(first.start_s)} at the latest"
+        href = look.workload_href(workload) if look.workload_href else ""
+        canvas.parts.append((f'<a href="{escape(href)}">' if href else "<g>") + f"<title>{escape(title)}</title>")
+        canvas.path("reserved", rectangles)
+        if height >= LINE - 2 and width >= LETTER * len(workload) + 14:
+            canvas.parts.append(f'<text class="name halo" x="{_n(x + 6)}" y="{_n(y + min(height, 18) / 2 + 4)}">')
+            canvas.parts.append(f"{escape(workload)}</text>")
+        canvas.parts.append("</a>" if href else "</g>")
 
 
 def _run(

@@ -15,18 +15,18 @@ from scheduler.queries import timeline, timeline_tiles
 from scheduler.services import nodes
 from scheduler.services import timeline as service
 from scheduler.simulator.recorded import unpack
-from scheduler.simulator.timeline_cells import MARKS_MAX, View, grid_of, held_in, taken_in
+from scheduler.simulator.timeline_cells import LOOK_KINDS, MARKS_MAX, View, grid_of, held_in, taken_in
 from scheduler.simulator.timeline_figures import by_team
 from scheduler.simulator.timeline_words import DAY_S
 from tests.portal.test_simulator import a_simulation
 
 FILLED = """
 INSERT INTO scheduler_workload (code, cluster_id, leaf_id, name, size_milli, min_runtime_s, priority,
-    cpu_milli_per_rank, memory_mib_per_rank, workload_class, resumable, checkpoint, command, environment, demo,
-    idempotency_key, state, submitted_at, first_started_at, ended_at, progress_s, preemptions, reason_code, reason_text,
-    reason_numbers)
-SELECT 'X-' || i, %(cluster)s, (%(leaves)s::bigint[])[1 + i %% 3], '', 4000, 3600, 0, 0, 0, 'standard', FALSE, '', '{}',
-    '{}', FALSE, '', 'finished', began, began, began + span, 0, 0, '', '', '{}'
+    cpu_milli_per_rank, memory_mib_per_rank, workload_class, resumable, checkpoint, checkpoint_every_s, save_command,
+    restore_command, command, environment, secrets, demo, idempotency_key, state, submitted_at,
+    first_started_at, ended_at, progress_s, preemptions, reason_code, reason_text, reason_numbers)
+SELECT 'X-' || i, %(cluster)s, (%(leaves)s::bigint[])[1 + i %% 3], '', 4000, 3600, 0, 0, 0, 'standard', FALSE, '', 0,
+    '{}', '{}', '{}', '{}', '{}', FALSE, '', 'finished', began, began, began + span, 0, 0, '', '', '{}'
 FROM slot;
 INSERT INTO scheduler_run (workload_id, number, cluster_id, leaf_id, path, size_milli, funded, min_runtime_s, state,
     started_at, running_at, contract_ends_at, stop_asked_at, ended_at, end_reason, preempted_by_id)
@@ -62,6 +62,13 @@ def fill(lab, runs: int, machines: int) -> None:
         leaves = [lab.node[code].pk for code in ("A1", "A2", "B1")]
         cursor.execute(FILLED, {"cluster": lab.cluster.pk, "leaves": leaves, "nodes": ids, "count": machines})
         cursor.execute("DROP TABLE slot")
+
+
+def flat(sums) -> list[tuple[int, ...]]:
+    """What was held, as `Held`, in order."""
+    return [
+        (*cell, *divmod(look, LOOK_KINDS), milli_s) for cell, parts in sums.by_cell().items() for look, milli_s in parts
+    ]
 
 
 def seen(lab, days: int = 1) -> View:
@@ -111,10 +118,10 @@ def test_cells_and_sums_of_the_database_are_those_of_the_bars(lab):
             assert bars
             sums = timeline.sums_of(machine, grid, leaf_ids)
             sums.add((wanted.held(grid.column_s), wanted.taken(grid.column_s)))
-            held, taken = sums.cells(), sums.taken()
+            held, taken = flat(sums), sums.taken()
             assert held == sorted(held_in(bars, grid, now_s))
             assert taken == taken_in(bars, grid)
-            lines = timeline.lines_of(machine, held, wanted.counts())
+            lines = timeline.lines_of(machine, sums.totals(), wanted.counts())
             assert lines == by_team(machine.teams, bars, grid.view, now_s)
             assert wanted.runs_at_most(10_000) == len({bar.run for bar in bars})
 
@@ -129,7 +136,7 @@ def test_days_that_are_summed_up_say_what_their_runs_say(lab):
     def read(grid):
         sums = timeline.sums_of(machine, grid, None)
         timeline_tiles.read_into(sums, lab.cluster, machine.node_ids, grid, now_s)
-        return sums.cells(), sums.taken()
+        return flat(sums), sums.taken()
 
     before = [read(grid) for grid in grids]
     assert service.fill(lab.cluster, lab.now) > 50
