@@ -11,7 +11,7 @@ from .placing import Candidate, choose_whole_nodes
 from .policy import ENGINE_VERSION, Policy
 from .reasons import Code
 from .snapshot import Snapshot
-from .standing import comparisons
+from .standing import comparisons, stay_until_s
 from .tree import BudgetTree, figures_of
 from .values import (
     Action,
@@ -62,5 +62,6 @@ __all__ = [
     "places",
     "refusal",
     "refusal_in",
+    "stay_until_s",
     "whole_order",
 ]

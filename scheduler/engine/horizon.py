@@ -15,7 +15,6 @@ from typing import NamedTuple
 from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .placing import meets_window
 from .snapshot import Snapshot
-from .standing import Standings
 from .tree import TreeNode
 from .values import Workload
 
@@ -46,14 +45,14 @@ class Amounts(NamedTuple):
 class Line:
     """The leaves that hold or ask for something with a contract, in line."""
 
-    def __init__(self, snapshot: Snapshot, standings: Standings) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         """Line them up by the figures of this instant."""
         self.place: dict[str, int] = {}
         self.tied: set[str] = set()
         """Leaves with an equal behind them that holds devices: for these the line does not say whom they may take."""
         holding = {leaf_id for leaf_id, runs in snapshot.runs_of.items() if runs}
         asking = {leaf_id for leaf_id, queue in snapshot.queues.items() if queue.funded}
-        self._standings = standings
+        self._now_s = snapshot.now_s
         self._with_runs = _and_above(snapshot, holding)
         self._of_interest = self._with_runs | _and_above(snapshot, asking)
         self._visit(snapshot.tree.root, is_tied=False)
@@ -70,7 +69,8 @@ class Line:
         if len(children) == 1:
             self._visit(children[0], is_tied=is_tied)
             return
-        ranks = self._standings.ranks(node)
+        node.level.bring_to(self._now_s)
+        ranks = node.level.ranks
         children.sort(key=lambda child: ranks[child.id])
         last_holder: dict[int, int] = {}  # by rank
         for index, child in enumerate(children):
@@ -87,13 +87,13 @@ def _and_above(snapshot: Snapshot, leaf_ids: Iterable[str]) -> set[str]:
 class Horizon:
     """Answers for one instant, for the state of nodes, promises and figures that it was made from."""
 
-    def __init__(self, snapshot: Snapshot, standings: Standings) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         """Look at every node once."""
         self._snapshot = snapshot
         self._now_s = snapshot.now_s
-        self.line = Line(snapshot, standings)
-        self.sides = {leaf_id: standings.beaten_sides(snapshot.tree.nodes[leaf_id]) for leaf_id in self._asking()}
-        """Whom each leaf that asks for something could take over from, as `Standings` says it."""
+        self.line = Line(snapshot)
+        self.sides = {leaf_id: snapshot.tree.nodes[leaf_id].beaten_sides(self._now_s) for leaf_id in self._asking()}
+        """Whom each leaf that asks for something could take over from, as `beaten_sides` says it."""
         self.seen = len(snapshot.nodes.changes)
         """How far in the log of changed nodes it has looked."""
         largest_milli = snapshot.nodes.largest_milli

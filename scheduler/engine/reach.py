@@ -13,8 +13,7 @@ from fractions import Fraction
 from .cluster import DEVICE_MILLI, HeldRun, NodeState
 from .horizon import Amounts, Horizon
 from .snapshot import Snapshot
-from .standing import SERVED_MOST, Standings
-from .tree import TreeNode, may_swap, sides
+from .tree import SERVED_MOST, TreeNode, may_swap, sides
 from .values import Workload
 
 ALWAYS_S = -(1 << 62)
@@ -250,13 +249,11 @@ class Reaches:
         self._is_settled = True  # whether no figure has changed since the horizon was made
         self._are_promises_aside = False
         self._margin = swap_margin
-        self._standings = Standings(snapshot)
         self._checked: dict[ReachKey, Reach] = {}
         self._most_served: dict[tuple[str, str], Fraction] = {}
 
-    def forget(self, leaf: TreeNode) -> None:
-        """The figures of a leaf and of all above it have changed."""
-        self._standings.forget(leaf)
+    def forget(self) -> None:
+        """Figures have changed."""
         self._checked.clear()
         self._most_served.clear()
         self._is_settled = False
@@ -267,7 +264,7 @@ class Reaches:
 
     def _renew(self) -> None:
         if self._for_all and not self._is_current():
-            self._horizon = Horizon(self._snapshot, self._standings)
+            self._horizon = Horizon(self._snapshot)
             self._is_settled = True
 
     def _is_current(self) -> bool:
@@ -356,8 +353,9 @@ class Reaches:
                 if other is not leaf and may_swap(leaf, other, margin_milli_s, snapshot.now_s)
             )
         else:
-            sides = self._standings.beaten_sides(leaf)
-            if known.sides == sides:
+            sides = leaf.beaten_sides(snapshot.now_s)
+            if known.sides is sides or known.sides == sides:
+                known.sides = sides
                 return known
             beaten = _leaves_below(snapshot, (name for level in sides for name in level))
         if known.sides != sides:

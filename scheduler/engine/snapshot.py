@@ -60,8 +60,7 @@ class Snapshot:
         self.reservations: dict[str, Reservation] = {}
         self.told: dict[str, str] = {}
         self.runs_of: dict[str, dict[str, HeldRun]] = {}
-        self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (standing.py)
-        self.ranks: dict[str, Any] = {}  # likewise, by budget node (standing.py)
+        self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (reach.py)
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
         for node in self.nodes.by_name.values():

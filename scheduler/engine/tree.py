@@ -9,6 +9,8 @@ from math import lcm
 from .values import BudgetNode, LeafUse, LevelFigures
 from .windows import FOR_EVER_S, Window
 
+SERVED_MOST = 1 << 62
+"""The rank of a side without shares."""
 BENT = (0, 0, 0, -FOR_EVER_S)
 """A line that holds for no instant: served at an instant, growth in a second, that instant, the last one."""
 
@@ -18,6 +20,7 @@ class Account:
 
     `committed` is the part of running contracts still to come; while contracts run it falls at `_contract_rate`.
     What was served (charged and committed) is kept as a straight line in time, up to the instant at which it bends.
+    Whatever bends it before makes the ranks of the `level` stale that this node is compared on.
     """
 
     __slots__ = (
@@ -27,11 +30,13 @@ class Account:
         "_now_s",
         "charged",
         "extra_uncharged",
+        "level",
         "uncharged",
     )
 
-    def __init__(self, lookback_s: int, now_s: int) -> None:
+    def __init__(self, lookback_s: int, now_s: int, level: Level) -> None:
         """Nothing used, nothing promised."""
+        self.level = level
         self.charged = Window(lookback_s, now_s)
         self.uncharged = Window(lookback_s, now_s)
         self.extra_uncharged = 0  # what starts inside the present pass count for in advance (section 3, rule 5)
@@ -43,7 +48,7 @@ class Account:
     def window(self, *, funded: bool) -> Window:
         """What was charged, or used uncharged, which the caller is about to change."""
         if funded:
-            self._line = BENT
+            self._bend()
             return self.charged
         return self.uncharged
 
@@ -57,13 +62,17 @@ class Account:
     def commit(self, milli_s: int) -> None:
         """Promise so much more device time, or (negative) take back what will not be needed."""
         self._committed += milli_s
-        self._line = BENT
+        self._bend()
 
     def run_contracts(self, now_s: int, amount_milli: int) -> None:
         """From `now_s` on so many more (or, negative, fewer) devices use up their contracts."""
         self.committed(now_s)
         self._contract_rate += amount_milli
+        self._bend()
+
+    def _bend(self) -> None:
         self._line = BENT
+        self.level.is_stale = True
 
     def served(self, now_s: int) -> int:
         """Used and committed: what the funded order divides by shares."""
@@ -74,19 +83,98 @@ class Account:
         self._line = served, self.charged.slope() - self._contract_rate, now_s, self.charged.linear_until_s()
         return served
 
+    def line(self, now_s: int) -> tuple[int, int, int]:
+        """What it has been served, by how much that grows in a second, and the last instant up to which it does."""
+        served = self.served(now_s)
+        _, growth, _, until_s = self._line
+        return served, growth, until_s
+
     def served_uncharged(self, now_s: int) -> int:
         """What the unallocated order divides by shares."""
         return self.uncharged.bring_to(now_s) + self.extra_uncharged
+
+
+class Level:
+    """The children of one node, ranked by what they have been served by their shares.
+
+    Served amounts are straight lines in time, so ranks stay until two neighbours cross or a line bends. `version` grows
+    whenever the ranks have become others.
+    """
+
+    __slots__ = ("_beaten", "_until_s", "children", "is_stale", "ranks", "version")
+
+    def __init__(self) -> None:
+        """Nobody is compared yet."""
+        self.children: list[TreeNode] = []
+        self.ranks: dict[str, int] = {}
+        self.version = 0
+        self.is_stale = True
+        self._until_s = -FOR_EVER_S
+        self._beaten: dict[str, frozenset[str]] = {}
+
+    def bring_to(self, now_s: int) -> int:
+        """Rank anew where that might come to something else, and return the version."""
+        if self.is_stale or now_s > self._until_s:
+            ranks = self._rank(now_s)
+            if ranks != self.ranks:
+                self.ranks = ranks
+                self.version += 1
+                self._beaten = {}
+            self.is_stale = False
+        return self.version
+
+    def until_s(self, now_s: int) -> int:
+        """The last instant up to which the ranks stay as they are now, unless something happens."""
+        self.bring_to(now_s)
+        return self._until_s
+
+    def _rank(self, now_s: int) -> dict[str, int]:
+        """Rank by child, from 0 for the least served; equals share one, and those without shares come last."""
+        lines = []
+        until_s = FOR_EVER_S
+        for child in self.children:
+            if child.weight:
+                served, growth, straight_until_s = child.account.line(now_s)
+                until_s = min(until_s, straight_until_s)
+                lines.append((served * child.weight, child.id, growth * child.weight))
+        lines.sort()
+        ranks = {}
+        rank, last, last_growth = -1, None, 0
+        for amount, name, growth in lines:
+            if last is not None and growth != last_growth and amount == last:
+                until_s = now_s
+            elif last is not None and growth < last_growth:  # the one before catches up
+                until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
+            rank += amount != last
+            last, last_growth = amount, growth
+            ranks[name] = rank
+        if len(ranks) < len(self.children):
+            ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
+        self._until_s = until_s
+        return ranks
+
+    def beaten_by(self, child: TreeNode) -> frozenset[str]:
+        """Those that have been served strictly more than a child, by the ranks as they were last worked out.
+
+        It is the same object for as long as the ranks are the same.
+        """
+        found = self._beaten.get(child.id)
+        if found is None:
+            own = self.ranks[child.id]
+            found = self._beaten[child.id] = frozenset([name for name, rank in self.ranks.items() if rank > own])
+        return found
 
 
 class TreeNode:
     """A budget node in its place. `path` leads from the child of the root down to this node.
 
     `weight` turns served amounts of siblings into integers that compare as served / shares do: it is the
-    least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares.
+    least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares. `level`
+    is that of its children.
     """
 
     __slots__ = (
+        "_beaten_sides",
         "account",
         "children",
         "closed",
@@ -94,6 +182,7 @@ class TreeNode:
         "id",
         "is_entitled",
         "leaf_ids",
+        "level",
         "parent",
         "path",
         "shares",
@@ -109,7 +198,9 @@ class TreeNode:
         self.whole = node.whole
         self.closed = node.closed
         self.account = account
-        self.children: list[TreeNode] = []
+        self.level = Level()
+        self.children = self.level.children
+        self._beaten_sides: tuple[list[int], tuple[frozenset[str], ...]] = ([], ())
         self.path: tuple[TreeNode, ...] = (*parent.path, self) if parent else ()
         self.leaf_ids: tuple[str, ...] = (node.id,)
         self.weight = 0
@@ -120,6 +211,15 @@ class TreeNode:
     def is_closed(self) -> bool:
         """Whether it, or a node above it, is closed."""
         return self.closed or any(node.closed for node in self.path)
+
+
+    def beaten_sides(self, now_s: int) -> tuple[frozenset[str], ...]:
+        """By level, the siblings of its path that have been served strictly more. The same object while they stay."""
+        path = self.path
+        versions = [node.account.level.bring_to(now_s) for node in path]
+        if versions != self._beaten_sides[0]:
+            self._beaten_sides = versions, tuple([node.account.level.beaten_by(node) for node in path])
+        return self._beaten_sides[1]
 
 
 class BudgetTree:
@@ -159,7 +259,7 @@ class BudgetTree:
         lookback_s: int,
         now_s: int,
     ) -> TreeNode:
-        node = TreeNode(row, parent, Account(lookback_s, now_s))
+        node = TreeNode(row, parent, Account(lookback_s, now_s, parent.level if parent else Level()))
         self.nodes[row.id] = node
         for child in sorted(children.get(row.id, []), key=lambda each: each.id):
             node.children.append(self._hang(child, node, children, lookback_s, now_s))
@@ -168,6 +268,7 @@ class BudgetTree:
         return node
 
     def _weigh(self, node: TreeNode) -> None:
+        node.level.is_stale = True
         common = lcm(*(child.shares for child in node.children if child.shares))
         for child in node.children:
             child.weight = common // child.shares if child.shares else 0

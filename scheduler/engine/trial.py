@@ -63,7 +63,7 @@ class Trial:
         """Hold devices for a workload whose victims are leaving."""
         snapshot = self.snapshot
         snapshot.claim(claim)
-        self.reaches.forget(snapshot.leaf(snapshot.queued[claim.workload].leaf))
+        self.reaches.forget()
         self._undo.append(lambda: snapshot.drop_claim(claim.workload))
         self.changes += 1
 
@@ -71,7 +71,7 @@ class Trial:
         """Hold nothing any longer for a workload."""
         snapshot = self.snapshot
         claim = snapshot.drop_claim(workload_id)
-        self.reaches.forget(snapshot.leaf(snapshot.queued[workload_id].leaf))
+        self.reaches.forget()
         self._undo.append(lambda: snapshot.claim(claim))
         self.changes += 1
         return claim
@@ -119,7 +119,7 @@ class Trial:
 
     def _commit(self, leaf: TreeNode, milli_s: int) -> None:
         self.snapshot.commit(leaf, milli_s)
-        self.reaches.forget(leaf)
+        self.reaches.forget()
         self._undo.append(lambda: self.snapshot.commit(leaf, -milli_s))
 
     def _add_uncharged(self, leaf: TreeNode, milli_s: int) -> None:

@@ -133,13 +133,9 @@ class Baseline:
     def _state(self) -> tuple[int, int]:
         return self.line.version, self.watch.looks
 
-    def is_moved_by_time(self) -> bool:
+    def moves_at_s(self, from_s: int, event_s: int) -> int:
         """Between events nothing changes."""
-        return False
-
-    def standings(self) -> object:
-        """There are none."""
-        return None
+        return event_s
 
     def _hold_closed(self) -> set[str]:
         """Whatever waits in a closed leaf waits no longer (semantics.md section 8)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, whole_order
+from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, stay_until_s, whole_order
 
 from .backfill import Easy
 from .baselines import Baseline, Fifo, ShortestFirst, View
@@ -40,11 +40,13 @@ class Scheduler(Protocol):
     def decide(self, told: Mapping[str, str]) -> Plan:
         """One pass over the world as it stands. `told` (the snapshot's) are the codes that those who wait know."""
 
-    def is_moved_by_time(self) -> bool:
-        """Whether a pass could decide something new although nothing happened since the last one."""
+    def moves_at_s(self, from_s: int, event_s: int) -> int:
+        """When the next pass could decide something new, by time alone: an instant of the grid, or the next event's.
 
-    def standings(self) -> object:
-        """What such a pass would decide by: as long as it stays equal, so do the decisions."""
+        Args:
+            from_s: the next instant of the grid (`pass_every_s`), which is before the event.
+            event_s: when something happens next.
+        """
 
 
 class Contracts:
@@ -54,6 +56,7 @@ class Contracts:
         """Decide by a policy about what the snapshot says."""
         self._snapshot = snapshot
         self._policy = policy
+        self._has_decided = False
 
     def refusal(self, job: Job) -> Reason | None:
         """The rules at the door."""
@@ -72,18 +75,24 @@ class Contracts:
 
     def decide(self, told: Mapping[str, str]) -> Plan:
         """A pass of the engine."""
+        self._has_decided = True
         return decide(self._snapshot, self._policy, only_news=True)
 
-    def is_moved_by_time(self) -> bool:
-        """Figures move while funded runs go on."""
-        snapshot = self._snapshot
-        return any(queue.funded for queue in snapshot.queues.values()) and any(
-            run.funded for run in snapshot.runs.values()
-        )
-
-    def standings(self) -> object:
-        """How siblings compare."""
-        return comparisons(self._snapshot)
+    def moves_at_s(self, from_s: int, event_s: int) -> int:
+        """Figures move while funded runs go on, and count by how siblings compare."""
+        snapshot, every_s = self._snapshot, self._policy.pass_every_s
+        if not any(queue.funded for queue in snapshot.queues.values()) or not any(snapshot.runs_of.values()):
+            return event_s
+        if self._policy.swap_margin or not self._has_decided:
+            return from_s
+        decided_by = comparisons(snapshot)
+        at_s = from_s
+        while at_s < event_s:
+            snapshot.advance(at_s)
+            if comparisons(snapshot) != decided_by:
+                return at_s
+            at_s = max(at_s, stay_until_s(snapshot)) // every_s * every_s + every_s
+        return event_s
 
 
 def scheduler_for(

@@ -103,19 +103,9 @@ class World(Effects):
 
     def _next_pass_before(self, event_s: int) -> int:
         """The next instant of the grid at which a pass could decide something new, or that of the next event."""
-        snapshot, every_s = self.snapshot, self.policy.pass_every_s
+        every_s = self.policy.pass_every_s
         at_s = (self.now_s // every_s + 1) * every_s
-        if at_s >= event_s or not self.scheduler.is_moved_by_time():
-            return event_s
-        if self.policy.swap_margin:
-            return at_s
-        standings = self.scheduler.standings() if self.outcome.passes else None  # what the last pass decided by
-        while at_s < event_s:
-            snapshot.advance(at_s)
-            if self.scheduler.standings() != standings:
-                break
-            at_s += every_s
-        return min(at_s, event_s)
+        return event_s if at_s >= event_s else self.scheduler.moves_at_s(at_s, event_s)
 
     def _move_to(self, now_s: int) -> None:
         elapsed_s = now_s - self.now_s
