@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from portal.api import explaining, simulations, views, words
+from portal.api import explaining, figures, simulations, views, words
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
@@ -16,6 +16,13 @@ urlpatterns = [
     path("clusters/<slug:cluster>/nodes/", views.Nodes.as_view(), name="api-nodes"),
     path("clusters/<slug:cluster>/shares/<str:code>/", views.Shares.as_view(), name="api-shares"),
     path("budget/<str:code>/usage/", views.Usage.as_view(), name="api-usage"),
+    path("budget/<str:code>/pace/", figures.PaceOf.as_view(), name="api-pace"),
+    path("budget/<str:code>/people/", figures.PeopleUsage.as_view(), name="api-people-usage"),
+    path("budget/<str:code>/priorities/", figures.Priorities.as_view(), name="api-priorities"),
+    path("clusters/<slug:cluster>/pyramid/", figures.Pyramid.as_view(), name="api-pyramid"),
+    path("clusters/<slug:cluster>/fairness/", figures.Fairness.as_view(), name="api-fairness"),
+    path("clusters/<slug:cluster>/waits/", figures.Waits.as_view(), name="api-waits"),
+    path("clusters/<slug:cluster>/squatting/", figures.Squatting.as_view(), name="api-squatting"),
     path("simulations/", simulations.Simulations.as_view(), name="api-simulations"),
     path("simulations/<int:number>/", simulations.SimulationDetail.as_view(), name="api-simulation"),
     path("workloads/", views.Workloads.as_view(), name="api-workloads"),

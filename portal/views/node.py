@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
-from django.core.exceptions import BadRequest
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext
 
-from budgets.authority import in_force, may
+from budgets.authority import has_role, in_force, may
 from budgets.models import (
     WHOLE_BASIS_POINTS,
     BudgetNode,
@@ -21,25 +21,24 @@ from budgets.models import (
     Person,
     Reallocation,
     Request,
+    Role,
     RoleGrant,
     State,
 )
-from budgets.queries import TreeRow, entitlement_steps, midnight, today, tree_on
-from portal import charts, formats
+from budgets.queries import TreeRow, entitlement_steps, midnight, tree_on
+from portal import charts, figure_charts
 from portal.clusters import sizes_milli
 from portal.formats import MILLI
-from portal.pages import Page, choice, cluster_named, clusters, day_named, render_page
+from portal.pace import pace_context
+from portal.pages import Page, cluster_named, clusters, render_page
+from portal.period import Period, period_named
 from portal.views.tree import HOURS_A_WEEK, daily_ratios
-from scheduler.queries import usage
-from scheduler.queries.usage import Books, Series, Step
+from scheduler.queries import people_usage, usage
+from scheduler.queries.usage import Books, Series
 
-WINDOWS = {
-    "1d": (1, Step.HOUR, gettext_lazy("24 hours")),
-    "7d": (7, Step.HOUR, gettext_lazy("7 days")),
-    "28d": (28, Step.DAY, gettext_lazy("28 days")),
-}
-"""Days, step and words of each window."""
 CHANGES_SHOWN = 8
+TEAMS_DRAWN = 16
+"""Children with a colour of their own in a chart; the others are drawn together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,9 @@ def got(books: Books) -> Fraction | None:
 
 
 class NodeBudget(Page):
-    """`?cluster=`, `?window=` and `?as_of=` choose what is shown; everyone signed in may read it."""
+    """`?cluster=`, and `?window=`, `?from=&until=` and `?as_of=` choose what is shown, `?pace=` the period of the pace;
+    everyone signed in may read it. Figures of persons are for those who manage the node, and each for themselves.
+    """
 
     def get(self, request: HttpRequest, code: str) -> HttpResponse:
         """The whole page."""
@@ -93,18 +94,8 @@ class NodeBudget(Page):
         node = node_named(code)
         among = clusters()
         cluster = cluster_named(request.GET.get("cluster"), among)
-        window = choice(request, "window", WINDOWS, "7d")
-        days, step, window_words = WINDOWS[window][0], WINDOWS[window][1], str(WINDOWS[window][2])
-        on = day_named(request, "as_of", today())
-        if on > today():
-            raise BadRequest(
-                gettext("as_of: {on} is not over yet; the tree shows the shares of days to come").format(on=on)
-            )
-        is_past = on < today()
-        if is_past:
-            window_words = gettext("{window_words} up to {on}").format(window_words=window_words, on=formats.day(on))
-        end = min(midnight(on + timedelta(days=1)), datetime.now(UTC).replace(minute=0, second=0, microsecond=0))
-        start = end - timedelta(days=days)
+        period = period_named(request)
+        start, end, on, is_past = period.start, period.end, period.on, period.is_past
         rows = tree_on(cluster, on, also=[] if is_past else [node.pk])
         own = next((row for row in rows if row.node.pk == node.pk), None)
         if own is None:
@@ -115,48 +106,73 @@ class NodeBudget(Page):
                 if is_past
                 else gettext("{code} is not in the tree of {cluster}.").format(code=code, cluster=cluster.name)
             )
-        node = own.node
-        size_milli = sizes_milli().get(cluster.pk, 0)
-        series = usage.series(node, cluster, start, end, step)
-        steps = entitlement_steps(node, cluster, (start - timedelta(days=1)).date(), on + timedelta(days=1))
-        units = Fraction(size_milli, MILLI)
         person: Person = request.user  # type: ignore[assignment]
         context = {
+            **period.context(),
+            **pace_context(request, own.node, cluster, on, end),
+            **figures_of(own, rows, cluster, period),
+            **rights_of(person, own, is_past=is_past),
             "here": "tree",
-            "node": node,
+            "node": own.node,
             "own": own,
             "path": path_to(own, rows),
             "on": on,
             "is_past": is_past,
             "as_of": f"&as_of={on}" if is_past else "",
+            "kept": period.keeps if is_past or not period.window else f"window={period.window}",
             "clusters": among,
             "cluster": cluster,
-            "window": window,
-            "window_words": window_words,
-            "windows": {key: words for key, (_, _, words) in WINDOWS.items()},
+            "window": period.window,
             "start": start,
             "end": end,
-            "series": series,
-            "books": series.total,
-            "got": got(series.total),
-            "units": own.entitlement * units,
-            "units_hours_a_week": own.entitlement * units * HOURS_A_WEEK,
-            "chart": charts.usage_against_entitlement(series, steps, cluster, size_milli) if series.points else None,
-            "sentence": sentence(series),
-            "children": children_of(own, rows, cluster, start, end, units),
-            "unassigned": unassigned_of(own, units),
-            "changes": share_changes(node, cluster, [row.node for row in rows if row.parent_id == node.pk], on),
-            "people": people_of(node, on),
-            "may_change": not is_past and own.has_children and may(person, "share.change", node),
-            "may_ask": not is_past
-            and node.parent_id is not None
-            and not node.is_closed
-            and may(person, "request.make", node),
-            "pending": [] if is_past else pending_of(node, cluster, person),
-            "may_see_ledger": may(person, "node.see_ledger", node),
-            "may_see_inside": may(person, "node.see_inside", node),
+            "by_person": people_usage.by_person(
+                own.node, cluster, start, end, period.now, only=None if manages(person, own.node) else person.pk
+            ),
+            "changes": share_changes(own.node, cluster, [row.node for row in rows if row.parent_id == node.pk], on),
+            "people": people_of(own.node, on),
+            "pending": [] if is_past else pending_of(own.node, cluster, person),
         }
         return render_page(request, "node", context)
+
+
+def figures_of(own: TreeRow, rows: Sequence[TreeRow], cluster: Cluster, period: Period) -> dict[str, Any]:
+    """The node's own figures in the period, and those of its children."""
+    start, end, node = period.start, period.end, own.node
+    size_milli = sizes_milli().get(cluster.pk, 0)
+    series = usage.series(node, cluster, start, end, period.step)
+    steps = entitlement_steps(node, cluster, (start - timedelta(days=1)).date(), period.on + timedelta(days=1))
+    units = Fraction(size_milli, MILLI)
+    children = children_of(own, rows, cluster, start, end, units)
+    return {
+        "series": series,
+        "books": series.total,
+        "got": got(series.total),
+        "units": own.entitlement * units,
+        "units_hours_a_week": own.entitlement * units * HOURS_A_WEEK,
+        "chart": charts.usage_against_entitlement(series, steps, cluster, size_milli) if series.points else None,
+        "sentence": sentence(series),
+        "children": children,
+        "unassigned": unassigned_of(own, units),
+        **children_over_time(children, cluster, period),
+    }
+
+
+def rights_of(person: Person, own: TreeRow, *, is_past: bool) -> dict[str, bool]:
+    """What the page offers to this person."""
+    node = own.node
+    is_open = not is_past and node.parent_id is not None and not node.is_closed
+    return {
+        "manages": manages(person, node),
+        "may_change": not is_past and own.has_children and may(person, "share.change", node),
+        "may_ask": is_open and may(person, "request.make", node),
+        "may_see_ledger": may(person, "node.see_ledger", node),
+        "may_see_inside": may(person, "node.see_inside", node),
+    }
+
+
+def manages(person: Person, node: BudgetNode) -> bool:
+    """Whether figures of its people are theirs to see: they manage the node, or one above it."""
+    return has_role(person, node.path, [Role.MANAGER])
 
 
 def node_named(code: str) -> BudgetNode:
@@ -213,6 +229,36 @@ def children_of(
         )
         for row in below
     ]
+
+
+def children_over_time(children: Sequence[Child], cluster: Cluster, period: Period) -> dict[str, Any]:
+    """What the children got in each step: a chart in tree order, those that got least taken together where there are
+    too many, and the rows of its table.
+    """
+    known = [child for child in children if child.books.charged_milli_s]
+    if not known:
+        return {"children_chart": None}
+    steps = period.steps
+    amounts = usage.charged_by_step([child.row.node for child in known], cluster, steps.starts, steps.end)
+    most = min(TEAMS_DRAWN, charts.MARKS_MAX // len(steps.starts))
+    drawn = {
+        child.row.node.pk
+        for child in sorted(known, key=lambda each: (-each.books.charged_milli_s, each.row.node.code))[:most]
+    }
+    named = [child.row.node for child in known if child.row.node.pk in drawn]
+    rest = [amounts[child.row.node.pk] for child in known if child.row.node.pk not in drawn]
+    series: list[tuple[str, int | None, Sequence[int]]] = [(node.code, node.colour, amounts[node.pk]) for node in named]
+    if rest:
+        series.append((gettext("all others"), None, [sum(column) for column in zip(*rest, strict=True)]))
+    return {
+        "children_chart": figure_charts.who_got(series, steps, cluster),
+        "children_named": named,
+        "has_others": bool(rest),
+        "children_steps": steps,
+        "children_rows": [
+            (start, [values[place] for _, _, values in series]) for place, start in enumerate(steps.starts)
+        ],
+    }
 
 
 def unassigned_of(own: TreeRow, units: Fraction) -> Unassigned | None:

@@ -151,7 +151,7 @@ WITH measured AS (
 )
 SELECT {_WHO}, m.measured - m.busy AS idle, 0, m.measured, m.busy, count(*) OVER ()
 FROM measured m JOIN {_FROM} ON w.id = m.workload_id
-WHERE %(sees_all)s OR w.owner_id = %(person)s OR n.path && %(inside)s::bigint[]
+WHERE w.owner_id = %(person)s OR n.path && %(managed)s::bigint[]
 ORDER BY idle DESC, w.code LIMIT %(limit)s OFFSET %(offset)s"""
 
 
@@ -171,16 +171,13 @@ def waited(window: Window, page: int) -> Listed[Work]:
     return _works(WAITED_SQL, window.values(page))
 
 
-def idled(window: Window, page: int, *, person_id: int, inside: Collection[int], sees_all: bool) -> Listed[Work]:
-    """What was measured and not busy, the most first, of workloads that the person sees inside of. One query.
+def idled(window: Window, page: int, *, person_id: int, managed: Collection[int]) -> Listed[Work]:
+    """What was measured and not busy, the most first. One query.
 
-    Args:
-        window, page: which part of it.
-        person_id: who asks: their own are theirs to see.
-        inside: ids of nodes at or below which the person sees inside (budgets.authority.INSIDE_ROLES).
-        sees_all: for operators.
+    What somebody's workload left idle is a figure of that person: so only the person's own are listed, and those at or
+    below the nodes that they manage.
     """
-    return _works(IDLE_SQL, window.values(page, person=person_id, inside=list(inside), sees_all=sees_all))
+    return _works(IDLE_SQL, window.values(page, person=person_id, managed=list(managed)))
 
 
 def _works(statement: str, values: dict[str, Any]) -> Listed[Work]:

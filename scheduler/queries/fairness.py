@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -80,7 +81,7 @@ def waited_longest(node: BudgetNode, cluster: Cluster, start: datetime, end: dat
     """Funded workloads at or below `node` that first started in [start, end), or have not started yet, by how long they
     waited. One query.
     """
-    values = {
+    values: dict[str, Any] = {
         "cluster": cluster.pk, "node": node.pk, "start": start, "end": end, "now": now, "limit": LONGEST_SHOWN,
     }  # fmt: skip
     with connection.cursor() as cursor:

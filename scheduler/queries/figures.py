@@ -10,7 +10,7 @@ from django.db import connection
 from django.db.models import Sum
 
 from budgets.models import BudgetNode, Cluster
-from scheduler.models import ClusterHour, Workload
+from scheduler.models import ClusterHour, UtilizationHour, Workload
 from scheduler.queries import usage
 
 
@@ -32,6 +32,7 @@ class Figures:
         occupancy: held / (healthy + held on draining or unreachable nodes).
         unallocated_share: uncharged / held.
         delivery: how much of what was owed to the root's children was given to them (impact).
+        utilization: measured activity over the held time that was measured; None where nothing was.
         waits: by `Workload.Class`; classes of which none started are left out.
     """
 
@@ -39,19 +40,23 @@ class Figures:
     occupancy: float | None
     unallocated_share: float | None
     delivery: float | None
+    utilization: float | None
     capacity_milli_s: int
     held_milli_s: int
     waits: Mapping[str, Wait]
 
 
 def of_cluster(cluster: Cluster, start: datetime, end: datetime) -> Figures:
-    """The figures over the hours that begin in [start, end). Four queries."""
+    """The figures over the hours that begin in [start, end). Five queries."""
     sums = ClusterHour.objects.filter(cluster=cluster, hour__gte=start, hour__lt=end).aggregate(
         capacity=Sum("capacity_milli_s", default=0),
         healthy=Sum("healthy_milli_s", default=0),
         held=Sum("held_milli_s", default=0),
         unfit=Sum("held_unfit_milli_s", default=0),
         uncharged=Sum("uncharged_milli_s", default=0),
+    )
+    activity = UtilizationHour.objects.filter(cluster=cluster, hour__gte=start, hour__lt=end).aggregate(
+        measured=Sum("measured_milli_s", default=0), busy=Sum("busy_milli_s", default=0)
     )
     top = list(BudgetNode.objects.filter(parent__parent=None, parent__isnull=False))
     books = usage.totals(top, cluster, start, end).values()
@@ -61,6 +66,7 @@ def of_cluster(cluster: Cluster, start: datetime, end: datetime) -> Figures:
         occupancy=_ratio(sums["held"], sums["healthy"] + sums["unfit"]),
         unallocated_share=_ratio(sums["uncharged"], sums["held"]),
         delivery=_ratio(delivered, sum(each.owed_milli_s for each in books)),
+        utilization=_ratio(activity["busy"], activity["measured"]),
         capacity_milli_s=sums["capacity"],
         held_milli_s=sums["held"],
         waits=_waits(cluster, start, end),

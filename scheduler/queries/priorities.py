@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -91,7 +92,7 @@ GROUP BY 1, 2 ORDER BY 4 DESC, 3 DESC, 2 LIMIT 50"""
 def by_leaf(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, now: datetime) -> list[LeafPriorities]:
     """The priorities of every leaf at or below `node` that had work in [start, end). Two queries."""
     ranks: dict[int, list[Rank]] = {}
-    values = {"cluster": cluster.pk, "node": node.pk, "start": start, "end": end, "now": now}
+    values: dict[str, Any] = {"cluster": cluster.pk, "node": node.pk, "start": start, "end": end, "now": now}
     with connection.cursor() as cursor:
         cursor.execute(RANKS_SQL, values)
         for leaf_id, *figures in cursor:
@@ -110,7 +111,7 @@ def by_person(
         node, cluster, start, end: where and when.
         only: one person's id, for those who may see no other's figures; None for all.
     """
-    values = {
+    values: dict[str, Any] = {
         "cluster": cluster.pk, "node": node.pk, "start": start, "end": end, "all": only is None, "person": only,
     }  # fmt: skip
     with connection.cursor() as cursor:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from fractions import Fraction
+from typing import Any
 
 from django.db import connection
 
@@ -118,7 +119,7 @@ GROUP BY 1"""
 
 def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]:
     """What the cluster's held devices did in each step; what goes on is cut at `now`. Two queries."""
-    values = {
+    values: dict[str, Any] = {
         "cluster": cluster.pk,
         "start": steps.start,
         "end": steps.end,

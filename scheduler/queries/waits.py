@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 
@@ -65,7 +66,7 @@ def by_class(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime,
 
     Three queries.
     """
-    values = {
+    values: dict[str, Any] = {
         "cluster": cluster.pk, "node": node.pk, "start": start, "end": end, "now": now, "bounds": list(BOUNDS_S),
     }  # fmt: skip
     counts: dict[str, tuple[int, int, int, int]] = {}
@@ -81,13 +82,10 @@ def by_class(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime,
         cursor.execute(STILL_SQL, values)
         for name, count, longest_s in cursor:
             still[name] = (count, longest_s)
-    return [
-        ClassWaits(
-            name,
-            *counts.get(name, (0, None, None, None)),
-            bins=tuple(bins.get(name, NO_BINS)),
-            still=still.get(name, (0, None))[0],
-            still_longest_s=still.get(name, (0, None))[1],
-        )
-        for name in Workload.Class.values
-    ]
+    found = []
+    for name in Workload.Class.values:
+        count, median_s, p90_s, longest_s = counts.get(name, (0, None, None, None))
+        waiting, waiting_longest_s = still.get(name, (0, None))
+        spread = tuple(bins.get(name, NO_BINS))
+        found.append(ClassWaits(name, count, median_s, p90_s, longest_s, spread, waiting, waiting_longest_s))
+    return found

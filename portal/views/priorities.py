@@ -1,0 +1,65 @@
+"""Priorities inside a team: whether they order anything, for its people; by person for those who manage it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext, ngettext
+
+from budgets.authority import has_role
+from budgets.models import BudgetNode, Person, Role
+from portal import formats
+from portal.pages import Page, cluster_named, clusters, render_page
+from portal.period import period_named
+from portal.views.node import node_named
+from scheduler.queries import priorities
+from scheduler.queries.priorities import LeafPriorities
+
+
+class PrioritiesPage(Page):
+    """`?cluster=`; `?window=`, `?from=&until=` and `?as_of=` choose the time. For the node's people and those above."""
+
+    def get(self, request: HttpRequest, code: str) -> HttpResponse:
+        """The whole page."""
+        node = node_named(code)
+        self.allow("node.see_inside", node)
+        person: Person = request.user  # type: ignore[assignment]
+        among = clusters()
+        where = cluster_named(request.GET.get("cluster"), among)
+        period = period_named(request, "28d")
+        leaves = priorities.by_leaf(node, where, period.start, period.end, period.now)
+        manages = has_role(person, node.path, [Role.MANAGER])
+        context = {
+            **period.context(),
+            "here": "tree",
+            "clusters": among,
+            "cluster": where,
+            "node": node,
+            "leaves": leaves,
+            "manages": manages,
+            "sentence": sentence(node, leaves),
+            "people": priorities.by_person(node, where, period.start, period.end, only=None if manages else person.pk),
+        }
+        return render_page(request, "priorities", context)
+
+
+def sentence(node: BudgetNode, leaves: Sequence[LeafPriorities]) -> str:
+    """Whether priorities still order anything."""
+    submitted = sum(leaf.submitted for leaf in leaves)
+    raised = sum(leaf.raised for leaf in leaves)
+    spoilt = [leaf for leaf in leaves if leaf.all_raised]
+    if not submitted:
+        return gettext("Nothing was submitted below {code} in this time.").format(code=node.code)
+    if spoilt:
+        names = formats.joined([leaf.leaf.code for leaf in spoilt])
+        return ngettext(
+            "In {names} nearly everything has a raised priority, so priorities order nothing there: what is "
+            "submitted first goes first.",
+            "In {names} nearly everything has a raised priority, so priorities order nothing in them: what is "
+            "submitted first goes first.",
+            len(spoilt),
+        ).format(names=names)
+    return gettext(
+        "{raised} of {submitted} workloads had a raised priority: raising one still means something."
+    ).format(raised=formats.count(raised), submitted=formats.count(submitted))
