@@ -1,0 +1,91 @@
+"""What is stored in English is said in the reader's language by its pattern; nothing that passes write is left out."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from django.utils import translation
+
+from budgets import sentences
+from scheduler import sentences as scheduler_sentences
+from scheduler.simulator import parse, simulate
+from tests.scenario_expectations import SHARED
+
+
+@cache
+def told() -> dict[str, str]:
+    """Every sentence that the shared scenarios bring about, with its code."""
+    paths = sorted(SHARED.glob("scenarios/*.json"))
+    if not paths:
+        pytest.skip(f"SHARED DATA ABSENT: no scenarios in {SHARED / 'scenarios'}")
+    found = {}
+    for path in paths:
+        outcome = simulate(parse(path.read_text(encoding="utf-8")))
+        found |= {each.reason.text: each.reason.code.value for each in outcome.decisions}
+        found |= {job.reason.text: job.reason.code.value for job in outcome.jobs if job.reason is not None}
+    return found
+
+
+def test_every_sentence_of_the_engine_fits_a_pattern() -> None:
+    assert [text for text in told() if sentences.taken_apart(text) is None] == []
+
+
+def test_the_english_of_a_pattern_is_the_engines_own_text() -> None:
+    for text in told():
+        found = sentences.taken_apart(text)
+        assert found is not None
+        assert found[0].format(**found[1]) == text
+
+
+def test_every_code_that_scenarios_bring_about_has_spanish() -> None:
+    with translation.override("es"):
+        spanish = {text: sentences.said(text) for text in told()}
+    assert {told()[text] for text, said in spanish.items() if said == text} == set()
+
+
+@pytest.mark.parametrize("pattern", sorted(sentences.PATTERNS))
+def test_every_pattern_has_a_translation(pattern: str) -> None:
+    with translation.override("es"):
+        assert translation.gettext(pattern) not in ("", pattern)
+
+
+def test_numbers_units_and_names_are_said_as_the_language_does() -> None:
+    with translation.override("es"):
+        assert (
+            sentences.said("Started with 1,024 GPUs on n001 and 127 other nodes, charged to its project.")
+            == "Empezó con 1\u202f024 GPU en n001 y otros 127 nodos, con cargo a su proyecto."
+        )
+        assert (
+            sentences.said("Waiting: Vision, Robotics and 4 others have had less of their share.")
+            == "En espera: Vision, Robotics y 4 más han recibido menos de su cuota."
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We run one of the three, and freeze the recipe without knowing.",
+        "Waiting: Research and Development and Robotics have had less of their share.",
+        "",
+    ],
+)
+def test_what_people_wrote_and_what_could_be_read_two_ways_stays(text: str) -> None:
+    with translation.override("es"):
+        assert sentences.said(text) == text
+
+
+def test_english_readers_get_what_is_stored() -> None:
+    text = "Waiting: too few nodes are fit for 8 GPUs."
+    with translation.override("en"):
+        assert sentences.said(text) == text
+
+
+def test_a_place_named_twice_holds_the_same_twice() -> None:
+    code = "A1-1 took its 8 GPUs. Its contract was over, and {} has the higher priority in the same project."
+    assert sentences.taken_apart(code.format("A1-1")) is not None
+    assert sentences.taken_apart(code.format("A1-2")) is None
+
+
+def test_the_schedulers_patterns_are_known() -> None:
+    assert set(scheduler_sentences.PATTERNS) <= set(sentences.PATTERNS)
