@@ -15,8 +15,11 @@ class SchedulerConfig(AppConfig):
         from budgets.sentences import add
         from scheduler import authority, sentences  # noqa: F401 (importing it registers its actions)
         from scheduler.services import agents, executors, leaves, simulation
+        from scheduler.services.slurm import executor as slurm
 
         add(sentences.PATTERNS)
         leaves.listen()
         executors.register(Cluster.Executor.AGENT, agents.Agents())
         executors.register(Cluster.Executor.SIMULATED, simulation.Simulated())
+        executors.register(Cluster.Executor.SLURM, slurm.Slurm())
+        executors.register(Cluster.Executor.ADVISED, slurm.Slurm())

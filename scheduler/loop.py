@@ -20,6 +20,7 @@ from scheduler.engine import Plan, decide
 from scheduler.models import Event, Pass
 from scheduler.services import deadlines, events, executors, passes, policies, repairs, silence
 from scheduler.services.events import wake
+from scheduler.services.slurm import links
 
 __all__ = ["PassResult", "look_at", "run_pass", "tick", "tick_one", "wake"]
 
@@ -195,6 +196,8 @@ def look_at(cluster_id: int, *, now: datetime | None = None, is_due: bool = Fals
     Whoever finds another pass at work goes away: that one looks again, after it let go of the lock, for events that
     it did not see. Returns how many passes were made.
     """
+    if not links.may_decide(Cluster.objects.get(pk=cluster_id), now or timezone.now()):
+        return 0
     made = 0
     goes_on = is_due
     while made < PASSES_IN_A_ROW:

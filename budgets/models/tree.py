@@ -30,6 +30,8 @@ class Cluster(models.Model):
     class Executor(models.TextChoices):
         AGENT = "agent", gettext_lazy("node agents")
         SIMULATED = "simulated", gettext_lazy("simulated nodes")
+        SLURM = "slurm", gettext_lazy("Slurm, which carries out what is decided here")
+        ADVISED = "advised", gettext_lazy("Slurm, which decides by the shares given here")
 
     name = models.SlugField(max_length=40, unique=True)
     title = models.CharField(max_length=120, blank=True)

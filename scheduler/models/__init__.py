@@ -19,6 +19,7 @@ from scheduler.models.forecasts import Forecast, ForecastStart
 from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
 from scheduler.models.simulations import Simulation, SimulationPart
+from scheduler.models.slurm import SlurmAccount, SlurmJob, SlurmLink, SlurmOrder
 from scheduler.models.timelines import TimelineTile
 from scheduler.models.utilization import UtilizationHour, UtilizationMark
 from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, Run, Workload, WorkloadNumber
@@ -52,6 +53,10 @@ __all__ = [
     "SecondField",
     "Simulation",
     "SimulationPart",
+    "SlurmAccount",
+    "SlurmJob",
+    "SlurmLink",
+    "SlurmOrder",
     "TimelineTile",
     "TimestampRange",
     "TreeVersion",

@@ -93,6 +93,7 @@ class Node(models.Model):
     agent_epoch = models.BigIntegerField(default=0, help_text="of the last start of its agent that was heard")
     trouble = models.CharField(max_length=300, blank=True, help_text="what is wrong, as its agent or a person said")
     trouble_by = models.CharField(max_length=8, blank=True, choices=[("agent", "agent"), ("person", "person")])
+    taken_milli = models.PositiveBigIntegerField(default=0, help_text="held by what is not ours: a Slurm's other jobs")
     version = models.PositiveIntegerField(default=1)
 
     class Meta:

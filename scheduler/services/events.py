@@ -229,7 +229,7 @@ def seen_runs(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
 
 
 def seen_nodes(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """By id: health, dwell, drain, capacity, rack and maintenance windows."""
+    """By id: health, dwell, drain, capacity, what others hold of it, rack and maintenance windows."""
     wanted = {pk for pk in ids if pk is not None}
     if not wanted:
         return {}
@@ -253,6 +253,7 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
         ExpressionWrapper(Q(retired_at__isnull=False), BooleanField()),
         "rack__name",
         Count("devices"),
+        "taken_milli",
     )
     return [
         (
@@ -266,11 +267,12 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
                 "rack": rack or "",
                 "devices": devices,
                 "windows": windows.get(pk, []),
+                "taken_milli": taken_milli,
             },
         )
-        for pk, name, health, healthy_since_s, drains, is_retired, rack, devices in nodes.order_by("name").values_list(
-            *columns
-        )
+        for pk, name, health, healthy_since_s, drains, is_retired, rack, devices, taken_milli in nodes.order_by(
+            "name"
+        ).values_list(*columns)
     ]
 
 

@@ -129,15 +129,18 @@ def build(seen: Seen) -> Snapshot:
     run_ids = {row.pk: row.id for row in seen.runs}
     runs = [_run(row, seen, positions) for row in seen.runs]
     waiting = [(row.is_held, _workload(row, positions)) for row in seen.workloads]
-    holding_nodes = {name for row in seen.runs for name in seen.holdings.get(row.pk, {})}
+    held_milli: dict[str, int] = {}
+    for row in seen.runs:
+        for name, amount_milli in seen.holdings.get(row.pk, {}).items():
+            held_milli[name] = held_milli.get(name, 0) + amount_milli
     return Snapshot.build(
         now_s=now_s,
         tree=positions.tree(),
         use=use,
         nodes=[
-            node_value(row, seen)
+            node_value(row, seen, held_milli.get(row.name, 0))
             for row in seen.nodes
-            if row.values["devices"] and (not row.values["retired"] or row.name in holding_nodes)
+            if row.values["devices"] and (not row.values["retired"] or row.name in held_milli)
         ],
         runs=runs,
         queue=[workload for is_held, workload in waiting if not is_held],
@@ -206,8 +209,11 @@ def _workload(row: SeenWorkload, positions: Positions) -> Workload:
     )
 
 
-def node_value(row: SeenNode, seen: Seen) -> Node:
-    """A node as the engine sees it. What an operator asks to drain, or retires, drains whatever its health."""
+def node_value(row: SeenNode, seen: Seen, held_milli: int = 0) -> Node:
+    """A node as the engine sees it. What an operator asks to drain, or retires, drains whatever its health.
+
+    Where others have taken what runs of ours hold by our books (`held_milli`), ours count first.
+    """
     values = row.values
     health = UNFIT.get(values["health"], Health.HEALTHY)
     if health is Health.HEALTHY and (values["drains"] or values["retired"]):
@@ -219,11 +225,13 @@ def node_value(row: SeenNode, seen: Seen) -> Node:
     usable_from_s = max(returns) + seen.policy.healthy_dwell_s if returns and health is Health.HEALTHY else None
     if usable_from_s is not None and usable_from_s <= seen.now_s:
         usable_from_s = None
+    capacity_milli = values["devices"] * WHOLE_DEVICE_MILLI
     return Node(
         name=row.name,
-        capacity_milli=values["devices"] * WHOLE_DEVICE_MILLI,
+        capacity_milli=capacity_milli,
         rack=values["rack"],
         health=health,
         windows=tuple((start_s, until_s) for start_s, until_s in values["windows"] if until_s > seen.now_s),
         usable_from_s=usable_from_s,
+        taken_milli=min(values.get("taken_milli", 0), max(0, capacity_milli - held_milli)),
     )

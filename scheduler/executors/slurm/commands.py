@@ -179,12 +179,14 @@ def cancel(job_id: int) -> list[str]:
     return ["scancel", str(job_id)]
 
 
-def requeue(job_id: int) -> list[list[str]]:
+def may_requeue(job_id: int) -> list[str]:
+    """Let a job that has not ended wait again later. Without this, Slurm neither does it by itself nor by order."""
+    return ["scontrol", "update", f"JobId={job_id}", "Requeue=1"]
+
+
+def requeue(job_id: int) -> list[str]:
     """End what a job runs, if it still does, and have it wait again, held."""
-    return [
-        ["scontrol", "update", f"JobId={job_id}", "Requeue=1"],
-        ["scontrol", "requeuehold", str(job_id)],
-    ]
+    return ["scontrol", "requeuehold", str(job_id)]
 
 
 def drain(node: str, reason: str) -> list[str]:
