@@ -61,6 +61,7 @@ REGISTER = {
 }
 LOG = {"cluster": str, "node": str, "run": int, "rank": int, "offset": int, "data": str}
 PUT = LOG | {"size": int, "digest": str}
+FAIL = {"cluster": str, "node": str, "run": int, "rank": int, "message": str}
 GET = {"cluster": str, "node": str, "run": int, "rank": int, "offset": int}
 
 
@@ -249,6 +250,15 @@ def put_directory(request: HttpRequest) -> dict[str, Any]:
 
 
 @answers
+def fail_directory(request: HttpRequest) -> dict[str, Any]:
+    """What was saved on this node cannot be sent."""
+    given = read_object(read_json(request), "", FAIL, required=FAIL)
+    node = node_of(request, given["cluster"], given["node"])
+    run, rank = bounded("run", given["run"]), bounded("rank", given["rank"], 2**31 - 1)
+    return {"known": directories.cannot_travel(node=node, run_id=run, rank_index=rank, problem=given["message"])}
+
+
+@answers
 def get_directory(request: HttpRequest) -> dict[str, Any]:
     """A piece of the archive that a rank of this node needs before it starts."""
     given = read_object(read_json(request), "", GET, required=GET)
@@ -258,6 +268,8 @@ def get_directory(request: HttpRequest) -> dict[str, Any]:
         piece = directories.get(node=node, run_id=run, rank_index=rank, offset=bounded("offset", given["offset"]))
     except directories.NotThere:
         raise Refused(409, "run", "its saved directory has not arrived yet") from None
+    except directories.NeverThere as error:
+        raise Refused(404, "run", str(error)) from None
     if piece is None:
         raise Refused(404, "run", f"no directory is kept for rank {given['rank']} of run {given['run']} on {node.name}")
     data, size, digest = piece
@@ -282,6 +294,7 @@ urlpatterns = [
     path("sync", sync, name="agent-sync"),
     path("log", log_chunk, name="agent-log"),
     path("directory/put", put_directory, name="agent-put-directory"),
+    path("directory/fail", fail_directory, name="agent-fail-directory"),
     path("directory/get", get_directory, name="agent-get-directory"),
     path("listening", listening, name="agent-listening"),
 ]

@@ -47,7 +47,7 @@ class Carrier:
     def send(self, rank: Rank) -> bool:
         """Send what the rank has saved; whether that is over, well or not."""
         key = ("send", *rank.key)
-        return self._is_over(key, lambda: self._send(rank))
+        return self._is_over(key, lambda: self._send_or_say(rank))
 
     def fetch(self, want: DesiredRank, directory: Path, uid: int | None) -> str | None:
         """Fetch what an earlier run saved; None while it is on its way, empty when it is here, else what is wrong."""
@@ -78,6 +78,15 @@ class Carrier:
         self._nudge()
 
     # --- in a thread --------------------------------------------------------------------------------------------------
+
+    def _send_or_say(self, rank: Rank) -> None:
+        try:
+            self._send(rank)
+        except (NotCarried, OSError, subprocess.SubprocessError) as error:
+            self._try(
+                time.monotonic() + SEND_PATIENCE_S, "directory/fail", run=rank.run, rank=rank.index, message=str(error)
+            )
+            raise
 
     def _send(self, rank: Rank) -> None:
         path = self._folder / f"{rank.run}.{rank.index}.out"
@@ -131,7 +140,7 @@ class Carrier:
                 return self._portal.post(name, **content)
             except Cut as error:
                 if error.status in (400, 404, 413) or time.monotonic() >= deadline:
-                    raise NotCarried(f"its saved directory did not travel: {error}") from None
+                    raise NotCarried(f"its saved directory did not travel: {error.said or error}") from None
                 time.sleep(TRY_AGAIN_S)
 
     def _run(self, uid: int | None, arguments: list[str], **streams: Any) -> None:
@@ -149,7 +158,7 @@ class Carrier:
         )
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().split("\n")[-1]
-            raise NotCarried(f"its directory cannot be {arguments[0]}ed: {said}")
+            raise NotCarried(f"{arguments[0]}: {said}")
 
 
 def _digest(path: Path) -> str:

@@ -11,7 +11,7 @@ import scheduler.models.fields
 class Migration(migrations.Migration):
     dependencies = [
         ("budgets", "0011_slurm_executors"),
-        ("scheduler", "0010_forecasts"),
+        ("scheduler", "0021_directories_that_cannot_travel"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

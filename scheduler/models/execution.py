@@ -60,6 +60,7 @@ class SavedDirectory(models.Model):
     received_bytes = models.PositiveBigIntegerField(default=0, help_text="of its archive, so far")
     stored_at = SecondField(null=True, blank=True, help_text="its archive is whole")
     digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the archive")
+    problem = models.CharField(max_length=200, blank=True, help_text="why it cannot travel")
 
     class Meta:
         ordering = ["workload", "run", "rank_index"]

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from budgets.models import Cluster, Kind, Message
@@ -31,6 +32,30 @@ def tell(now: datetime | None = None) -> int:
     for cluster in Cluster.objects.order_by("pk"):
         ended = Run.objects.filter(cluster=cluster, ended_at__gte=now - LOOKED_BACK, workload__owner__is_active=True)
         told += _tell_each(ended.exclude(end_reason__in=OWN_ENDS).select_related("workload__owner", "preempted_by"))
+        began = Run.objects.filter(cluster=cluster, running_at__gte=now - LOOKED_BACK, workload__owner__is_active=True)
+        told += _tell_restored(began.exclude(workload__restore_command=[]).filter(number__gt=1))
+    return told
+
+
+def _tell_restored(runs: QuerySet[Run]) -> int:
+    """Of sessions that were saved before and go on: where they are to be found now. One query finds them."""
+    saved = Run.objects.filter(workload=OuterRef("workload"), number__lt=OuterRef("number"), saved=True)
+    by_key = {f"run:{run.pk}:restored": run for run in runs.filter(Exists(saved)).select_related("workload__owner")}
+    known = Message.objects.filter(key__in=[f"{key}:{run.workload.owner_id}" for key, run in by_key.items()])
+    done = {key.rpartition(":")[0] for key in known.values_list("key", flat=True)}
+    told = 0
+    for key, run in by_key.items():
+        owner, code = run.workload.owner, run.workload.code
+        if key not in done and owner is not None and told < TOLD_MAX:
+            where = ", ".join(run.ranks.order_by("index").values_list("node__name", flat=True))
+            with transaction.atomic():
+                told += messages.tell(
+                    to=[owner],
+                    kind=Kind.WORKLOAD,
+                    subject=f"{code} is restored on {where}",
+                    path=f"/workloads/{code}/",
+                    key=key,
+                )
     return told
 
 
@@ -68,6 +93,14 @@ def _path(run: Run) -> str:
 def _said(run: Run) -> str:
     """What happened, and what follows."""
     code, state = run.workload.code, run.workload.state
+    if run.saved and state in Workload.OPEN_STATES:
+        where = ", ".join(run.ranks.order_by("index").values_list("node__name", flat=True))
+        why = (
+            f"preempted by {run.preempted_by.code}"
+            if run.preempted_by is not None
+            else run.end_reason.replace("_", " ")
+        )
+        return f"{code} was saved and left {where}: {why}; it is restored when it runs again"
     if run.end_reason == "failed":
         return f"{code} has failed" + (f" with exit status {run.exit_code}" if run.exit_code is not None else "")
     if run.end_reason.startswith("preempted") and run.preempted_by is not None:

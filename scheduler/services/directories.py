@@ -23,6 +23,10 @@ class NotThere(Exception):
     """The archive has not arrived yet: ask again."""
 
 
+class NeverThere(Exception):
+    """The archive will not arrive; the text says why."""
+
+
 def folder() -> Path:
     """Where archives lie: on every web server the same file system, if there are several."""
     path = settings.DATA_DIR / "directories"
@@ -88,6 +92,12 @@ def _finish(row: SavedDirectory, part: Path, digest: str, at: datetime) -> None:
     SavedDirectory.objects.filter(pk=row.pk, stored_at=None).update(stored_at=at.replace(microsecond=0), digest=digest)
 
 
+def cannot_travel(*, node: Node, run_id: int, rank_index: int, problem: str) -> bool:
+    """What was saved there cannot be sent; whether this was news."""
+    row = SavedDirectory.objects.filter(node=node, run=run_id, rank_index=rank_index, stored_at=None, problem="")
+    return bool(row.update(problem=problem[:200] or "unknown"))
+
+
 def get(*, node: Node, run_id: int, rank_index: int, offset: int) -> tuple[bytes, int, str] | None:
     """A piece of the archive that the rank of that run needs on `node`: bytes, the whole size, its digest.
 
@@ -95,6 +105,7 @@ def get(*, node: Node, run_id: int, rank_index: int, offset: int) -> tuple[bytes
 
     Raises:
         NotThere: it has not arrived yet.
+        NeverThere: it never will.
     """
     rank = (
         Rank.objects.filter(node=node, run=run_id, index=rank_index, state=Rank.State.WANTED)
@@ -107,6 +118,8 @@ def get(*, node: Node, run_id: int, rank_index: int, offset: int) -> tuple[bytes
     row = SavedDirectory.objects.filter(run=wanted, rank_index=rank_index).first()
     if row is None:
         return None
+    if row.problem:
+        raise NeverThere(row.problem)
     if row.stored_at is None:
         raise NotThere
     try:

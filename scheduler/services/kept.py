@@ -15,7 +15,8 @@ OLDEST_AGE_S = 100 * 365 * 86_400
 
 NOTE_SQL = """
 UPDATE scheduler_rank k
-SET checkpoint_at = greatest(k.checkpoint_at, greatest(t.at, r.started_at)), saved = coalesce(t.saved, k.saved)
+SET checkpoint_at = CASE WHEN t.at IS NULL THEN k.checkpoint_at ELSE greatest(k.checkpoint_at, t.at, r.started_at) END,
+    saved = coalesce(t.saved, k.saved)
 FROM unnest(%s::bigint[], %s::bigint[], %s::int[], %s::timestamptz[], %s::bool[]) AS t(node, run, index, at, saved),
     scheduler_run r
 WHERE k.node_id = t.node AND k.run_id = t.run AND k.index = t.index AND r.id = k.run_id
@@ -36,8 +37,8 @@ WHERE r.id = t.run_id AND w.id = r.workload_id
 """Whoever finished or cancelled it has lost nothing; of one that tells of no checkpoint nothing is claimed."""
 
 SAVED_SQL = """
-INSERT INTO scheduler_saveddirectory (workload_id, run_id, rank_index, node_id, received_bytes, digest)
-SELECT r.workload_id, r.id, k.index, k.node_id, 0, ''
+INSERT INTO scheduler_saveddirectory (workload_id, run_id, rank_index, node_id, received_bytes, digest, problem)
+SELECT r.workload_id, r.id, k.index, k.node_id, 0, '', ''
 FROM scheduler_rank k JOIN scheduler_run r ON r.id = k.run_id
 WHERE r.id = ANY(%(runs)s) AND r.saved
 ON CONFLICT DO NOTHING

@@ -61,6 +61,10 @@ def submit(
     memory_mib_per_rank: int = 0,
     resumable: bool = False,
     checkpoint: str = "",
+    checkpoint_every_s: int = 0,
+    save_command: Sequence[str] = (),
+    restore_command: Sequence[str] = (),
+    secrets: Mapping[str, str] | None = None,
     after: Workload | None = None,
     environment: Mapping[str, str] | None = None,
     demo: bool = False,
@@ -83,7 +87,11 @@ def submit(
         node: a pin.
         cpu_milli_per_rank, memory_mib_per_rank: limits of each rank; 0 is none.
         resumable: whether it returns to the queue when it was preempted.
-        checkpoint: where it saves, in its working directory.
+        checkpoint: where it saves, in its working directory; the age of that file is looked at.
+        checkpoint_every_s: how often it saves; 0 is unsaid, and seen from the file's times.
+        save_command: of a session: saves it when it is told to stop, within its grace. It is resumable then.
+        restore_command: what runs in place of its command where it was saved before.
+        secrets: more variables: nobody is shown their values, which are hidden in what it prints.
         after: it enters the queue when this one has ended, however it ended.
         environment: its own variables.
         demo: its command is one of the demo's own.
@@ -109,6 +117,10 @@ def submit(
         memory_mib_per_rank=memory_mib_per_rank,
         resumable=resumable,
         checkpoint=checkpoint,
+        checkpoint_every_s=checkpoint_every_s,
+        save_command=save_command,
+        restore_command=restore_command,
+        secrets=secrets or {},
         after=after,
         environment=environment or {},
         demo=demo,

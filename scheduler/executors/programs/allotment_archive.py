@@ -60,7 +60,8 @@ def unpack(directory: str) -> int:
         else:
             os.unlink(full)
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|gz") as archive:
-        archive.extractall(directory, filter="tar")
+        how: Any = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}  # older ones have none
+        archive.extractall(directory, **how)
     return 0
 
 
