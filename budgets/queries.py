@@ -137,6 +137,25 @@ def entitlement_on(node: BudgetNode, cluster: Cluster, day: date) -> Fraction:
     return entitlement
 
 
+def entitlements_on(
+    nodes: Collection[BudgetNode], clusters: Collection[Cluster], day: date
+) -> dict[tuple[int, int], Fraction]:
+    """`entitlement_on` of several nodes and clusters, by (node id, cluster id). One query."""
+    on_paths = {pk for node in nodes for pk in node.path}
+    shares = Share.objects.filter(in_force(day), cluster__in=clusters, node__in=on_paths)
+    given: dict[tuple[int, int, int], int] = {}
+    for cluster, parent, child, points in shares.values_list("cluster_id", "parent_id", "node_id", "basis_points"):
+        given[cluster, parent, child] = points
+    found: dict[tuple[int, int], Fraction] = {}
+    for cluster_id in (cluster.pk for cluster in clusters):
+        for node in nodes:
+            entitlement = Fraction(1)
+            for parent, child in pairwise(node.path):
+                entitlement *= Fraction(given.get((cluster_id, parent, child), 0), WHOLE_BASIS_POINTS)
+            found[node.pk, cluster_id] = entitlement
+    return found
+
+
 def all_entitlement_steps(cluster: Cluster, start: date, end: date) -> dict[int, Steps]:
     """As `entitlement_steps`, by node id, for the root and every node that had a share then. Two queries."""
     return _steps(cluster, start, end, None)

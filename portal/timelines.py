@@ -28,7 +28,7 @@ SHORTEST_S = 60
 LONGEST_S = 400 * DAY_S
 CLOSER, STEP = 2, 2
 """One step closer shows half as much; one step aside moves by half."""
-LINES_SHOWN, TEAMS_SHOWN = 100, 24
+LINES_SHOWN, TEAMS_SHOWN = 40, 24
 """Lines of the table, and teams of the legend: a drawing has eight colours."""
 INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
+from django.db.models import F, Q
 from django.http import HttpRequest, HttpResponse
 
 from budgets.authority import nodes_with
 from budgets.models import OPEN_STATES, BudgetNode, Cluster, Person, Request, Role
-from budgets.queries import today, tree_on
+from budgets.queries import entitlements_on, today
 from budgets.services import follow_ups
 from portal.clusters import sizes_milli
 from portal.pages import Page, clusters, render_page
@@ -52,6 +53,7 @@ class Home(Page):
         end = now.replace(minute=0, second=0, microsecond=0)
         sizes = sizes_milli()
         asked, proposed = on_desk(person)
+        told = figures.of_clusters(among, end - WINDOW, end)
         context = {
             "here": "home",
             "needs": needs_me(person, now),
@@ -61,9 +63,7 @@ class Home(Page):
             "next_review": next_for(person),
             "mine": my_workloads(person),
             "budgets": my_budgets(person, among, end),
-            "pyramid": [
-                (cluster, sizes.get(cluster.pk, 0), figures.of_cluster(cluster, end - WINDOW, end)) for cluster in among
-            ],
+            "pyramid": [(cluster, sizes.get(cluster.pk, 0), told[cluster.pk]) for cluster in among],
             "may_submit": bool(nodes_with(person, [Role.MEMBER])),
         }
         return render_page(request, "home", context)
@@ -73,9 +73,8 @@ def needs_me(person: Person, now: datetime) -> list[Workload]:
     """My workloads that do not go on by themselves: held, or ended otherwise than they should within a day."""
     bad_ends = ("failed", "preempted", "lost", "refused")
     rows = Workload.objects.filter(owner=person).select_related("leaf", "cluster")
-    held = rows.filter(state=Workload.State.HELD)
-    ended = rows.filter(state__in=bad_ends, ended_at__gte=now - NEEDS_SINCE)
-    return [*held[:MINE_SHOWN], *ended.order_by("-ended_at")[:MINE_SHOWN]]
+    found = rows.filter(Q(state=Workload.State.HELD) | Q(state__in=bad_ends, ended_at__gte=now - NEEDS_SINCE))
+    return list(found.order_by(F("ended_at").desc(nulls_first=True), "submitted_at", "pk")[: 2 * MINE_SHOWN])
 
 
 def my_requests(person: Person) -> list[Request]:
@@ -94,10 +93,13 @@ def my_workloads(person: Person) -> list[Workload]:
 
 def my_budgets(person: Person, among: list[Cluster], end: datetime) -> list[Budget]:
     """The nodes at which I have a role, on each cluster where they are entitled to something."""
-    mine = set(nodes_with(person, [Role.MANAGER, Role.MEMBER, Role.REVIEWER]))
-    found: list[Budget] = []
-    for cluster in among if mine else ():
-        rows = [row for row in tree_on(cluster, today()) if row.node.pk in mine and row.entitlement]
-        books = usage.totals([row.node for row in rows], cluster, end - WINDOW, end)
-        found += [Budget(row.node, cluster, row.entitlement, books[row.node.pk]) for row in rows]
-    return found[:BUDGETS_SHOWN]
+    mine = nodes_with(person, [Role.MANAGER, Role.MEMBER, Role.REVIEWER])
+    nodes = list(BudgetNode.objects.filter(pk__in=mine, closed_at=None).order_by("path")) if mine else []
+    if not nodes:
+        return []
+    entitled = entitlements_on(nodes, among, today())
+    places = [(node, cluster) for cluster in among for node in nodes if entitled[node.pk, cluster.pk]][:BUDGETS_SHOWN]
+    books = usage.totals_on_each(list({node.pk: node for node, _ in places}.values()), among, end - WINDOW, end)
+    return [
+        Budget(node, cluster, entitled[node.pk, cluster.pk], books[node.pk, cluster.pk]) for node, cluster in places
+    ]

@@ -47,9 +47,10 @@ def visible(person: Person) -> QuerySet[Request]:
 def on_desk(person: Person) -> tuple[list[Request], list[Reallocation]]:
     """What waits for this person's decision: in their own right at the very desk, or as a delegate. Drafts never."""
     own = nodes_with(person, [Role.MANAGER])
-    held = Delegation.objects.filter(in_force(today()), delegate=person, ended_at=None)
-    paths = set(held.values_list("node_id", flat=True))
-    at = Q(desk__in=own) | Q(desk__path__overlap=list(paths))
+    known = desks.Known()
+    known.expect([person])
+    held = {each.node_id for each in known.delegations(person)}
+    at = Q(desk__in=own) | Q(desk__path__overlap=list(held))
     asked = Request.objects.filter(at, state=State.SUBMITTED).select_related(
         "node", "parent", "desk__parent", "cluster", "author", "upper"
     )
@@ -58,7 +59,6 @@ def on_desk(person: Person) -> tuple[list[Request], list[Reallocation]]:
         .select_related("parent", "desk__parent", "cluster", "author")
         .prefetch_related("lines__node")
     )
-    known = desks.Known()
     order = ("answer_by", "pk")
     return (
         [each for each in asked.order_by(*order) if desks.ways_to_decide(person, desks.matter_of(each), known)],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import connection
 from django.db.models import Sum
@@ -48,49 +50,73 @@ class Figures:
 
 def of_cluster(cluster: Cluster, start: datetime, end: datetime) -> Figures:
     """The figures over the hours that begin in [start, end). Five queries."""
-    sums = ClusterHour.objects.filter(cluster=cluster, hour__gte=start, hour__lt=end).aggregate(
-        capacity=Sum("capacity_milli_s", default=0),
-        healthy=Sum("healthy_milli_s", default=0),
-        held=Sum("held_milli_s", default=0),
-        unfit=Sum("held_unfit_milli_s", default=0),
-        uncharged=Sum("uncharged_milli_s", default=0),
-    )
-    activity = UtilizationHour.objects.filter(cluster=cluster, hour__gte=start, hour__lt=end).aggregate(
-        measured=Sum("measured_milli_s", default=0), busy=Sum("busy_milli_s", default=0)
-    )
+    return of_clusters([cluster], start, end)[cluster.pk]
+
+
+def of_clusters(clusters: Sequence[Cluster], start: datetime, end: datetime) -> dict[int, Figures]:
+    """The figures of several clusters, by id. Five queries, however many they are."""
+    hours = ClusterHour.objects.filter(cluster__in=clusters, hour__gte=start, hour__lt=end).values("cluster")
+    names = {
+        "capacity": "capacity",
+        "healthy": "healthy",
+        "held": "held",
+        "unfit": "held_unfit",
+        "uncharged": "uncharged",
+    }
+    sums = _by_cluster(hours.annotate(**{name: Sum(f"{column}_milli_s") for name, column in names.items()}))
+    active = UtilizationHour.objects.filter(cluster__in=clusters, hour__gte=start, hour__lt=end).values("cluster")
+    activity = _by_cluster(active.annotate(measured=Sum("measured_milli_s"), busy=Sum("busy_milli_s")))
     top = list(BudgetNode.objects.filter(parent__parent=None, parent__isnull=False))
-    books = usage.totals(top, cluster, start, end).values()
-    delivered = sum(min(each.charged_milli_s, each.owed_milli_s) for each in books)
-    return Figures(
-        availability=_ratio(sums["healthy"], sums["capacity"]),
-        occupancy=_ratio(sums["held"], sums["healthy"] + sums["unfit"]),
-        unallocated_share=_ratio(sums["uncharged"], sums["held"]),
-        delivery=_ratio(delivered, sum(each.owed_milli_s for each in books)),
-        utilization=_ratio(activity["busy"], activity["measured"]),
-        capacity_milli_s=sums["capacity"],
-        held_milli_s=sums["held"],
-        waits=_waits(cluster, start, end),
-    )
+    books = usage.totals_on_each(top, clusters, start, end)
+    waits = _waits(clusters, start, end)
+    found = {}
+    for cluster in clusters:
+        held, busy = sums[cluster.pk], activity[cluster.pk]
+        own = [books[node.pk, cluster.pk] for node in top]
+        delivered = sum(min(each.charged_milli_s, each.owed_milli_s) for each in own)
+        found[cluster.pk] = Figures(
+            availability=_ratio(held["healthy"], held["capacity"]),
+            occupancy=_ratio(held["held"], held["healthy"] + held["unfit"]),
+            unallocated_share=_ratio(held["uncharged"], held["held"]),
+            delivery=_ratio(delivered, sum(each.owed_milli_s for each in own)),
+            utilization=_ratio(busy["busy"], busy["measured"]),
+            capacity_milli_s=held["capacity"],
+            held_milli_s=held["held"],
+            waits=waits.get(cluster.pk, {}),
+        )
+    return found
+
+
+def _by_cluster(rows: Iterable[Mapping[str, Any]]) -> dict[int, dict[str, int]]:
+    """Rows of sums by their cluster; of one without a row all are 0."""
+    found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for row in rows:
+        found[row["cluster"]].update(row)
+    return found
 
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _waits(cluster: Cluster, start: datetime, end: datetime) -> dict[str, Wait]:
-    """By class, in the order of the classes."""
+def _waits(clusters: Sequence[Cluster], start: datetime, end: datetime) -> dict[int, dict[str, Wait]]:
+    """By cluster and class, in the order of the classes."""
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT workload_class, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY wait_s),
+            SELECT cluster_id, workload_class, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY wait_s),
                 percentile_disc(0.9) WITHIN GROUP (ORDER BY wait_s)
             FROM (
-                SELECT workload_class, extract(epoch FROM first_started_at - submitted_at)::bigint AS wait_s
+                SELECT cluster_id, workload_class,
+                    extract(epoch FROM first_started_at - submitted_at)::bigint AS wait_s
                 FROM scheduler_workload
-                WHERE cluster_id = %(cluster)s AND first_started_at >= %(start)s AND first_started_at < %(end)s
-            ) waits GROUP BY workload_class
+                WHERE cluster_id = ANY(%(clusters)s) AND first_started_at >= %(start)s AND first_started_at < %(end)s
+            ) waits GROUP BY cluster_id, workload_class
             """,
-            {"cluster": cluster.pk, "start": start, "end": end},
+            {"clusters": [cluster.pk for cluster in clusters], "start": start, "end": end},
         )
-        found = {name: Wait(count, median, p90) for name, count, median, p90 in cursor}
-    return {name: found[name] for name in Workload.Class.values if name in found}
+        found = {(cluster, name): Wait(count, median, p90) for cluster, name, count, median, p90 in cursor}
+    return {
+        cluster.pk: {name: found[cluster.pk, name] for name in Workload.Class.values if (cluster.pk, name) in found}
+        for cluster in clusters
+    }

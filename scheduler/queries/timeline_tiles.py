@@ -100,10 +100,11 @@ class Sums:
 
     def totals(self) -> dict[tuple[int, int], int]:
         """What was held in the whole view, by team and kind."""
-        totals: dict[int, int] = defaultdict(int)
+        totals: dict[int, int] = {}
+        known = totals.get
         for cell in self._held:
             for look, milli_s in cell.items():
-                totals[look] += milli_s
+                totals[look] = known(look, 0) + milli_s
         return {divmod(look, LOOK_KINDS): milli_s for look, milli_s in totals.items()}
 
     def taken(self) -> dict[tuple[int, int], int]:
