@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
@@ -88,7 +88,8 @@ def span_around(key: str, on: date) -> Span:
 
 def pace_of(node: BudgetNode, cluster: Cluster, span: Span, at: datetime) -> Pace:
     """How the node does in a span, seen from `at`."""
-    return pace.pace(node, cluster, midnight(span.first), midnight(span.last + DAY), max(at, midnight(span.first)))
+    start, end = midnight(span.first).astimezone(UTC), midnight(span.last + DAY).astimezone(UTC)
+    return pace.pace(node, cluster, start, end, max(at, start))
 
 
 def pace_context(request: HttpRequest, node: BudgetNode, cluster: Cluster, on: date, at: datetime) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def period_named(request: HttpRequest, default: str = "7d") -> Period:
     days, words = WINDOWS[window]
     on = day_named(request, "as_of", today())
     _check_past("as_of", on)
-    end = min(midnight(on + DAY), hour)
+    end = min(midnight(on + DAY).astimezone(UTC), hour)
     is_past = on < today()
     said = gettext("the {words} up to {day}") if is_past else gettext("the last {words}")
     return Period(end - days * DAY, end, window, said.format(words=words, day=formats.day(on)), on, is_past, now)
@@ -115,7 +115,7 @@ def _days_named(request: HttpRequest, now: datetime, hour: datetime) -> Period:
                 first=first, days=DAYS_MAX, last=last
             )
         )
-    start, end = midnight(first), min(midnight(last + DAY), hour)
+    start, end = midnight(first).astimezone(UTC), min(midnight(last + DAY).astimezone(UTC), hour)
     if start >= end:
         raise BadRequest(gettext("from: the first hour of {first} is not over yet").format(first=first))
     said = gettext("the day {first}") if first == last else gettext("the days from {first} to {last}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from budgets import queries as budget_queries
 from scheduler.queries.usage import Step
@@ -34,11 +34,12 @@ def steps(start: datetime, end: datetime, step: Step | str) -> Steps:
     """Cut [start, end) into hours or days. At least one step: the end comes after the start."""
     step = Step(step)
     assert start < end, "a span of time ends after it begins"
-    starts, at = [], start
+    # in UTC, since two instants of one local zone differ by their clocks, not by the time between them
+    starts, at, end = [], start.astimezone(UTC), end.astimezone(UTC)
     while at < end:
         starts.append(at)
         if step is Step.HOUR:
             at += HOUR
         else:
-            at = budget_queries.midnight(budget_queries.day_of(at) + timedelta(days=1))
+            at = budget_queries.midnight(budget_queries.day_of(at) + timedelta(days=1)).astimezone(UTC)
     return Steps(step, starts, end)
