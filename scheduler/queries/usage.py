@@ -136,7 +136,8 @@ def series(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, s
 BALANCED = """
 balanced AS (
     SELECT node, cluster, hour, entitled, within, not_delivered,
-        entitled - within - not_delivered - in_repair AS not_asked, in_repair, charged - within AS borrowed, uncharged, demand, owed, charged, available
+        entitled - within - not_delivered - in_repair AS not_asked, in_repair, charged - within AS borrowed, uncharged,
+        demand, owed, charged, available
     FROM (
         SELECT h.*, least(entitled - available, entitled - within - not_delivered) AS in_repair FROM (
             SELECT u.node_id AS node, u.cluster_id AS cluster, u.hour, u.entitled_milli_s AS entitled,
