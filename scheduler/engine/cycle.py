@@ -121,7 +121,7 @@ class Pass:
         stopped = [
             (workload, code)
             for leaf_id, queue in snapshot.queues.items()
-            if (queue.funded or queue.unallocated) and self._may_hold(leaf_id)
+            if leaf_id in snapshot.tree.bare_leaves
             for *_, workload in (*queue.funded, *queue.unallocated)
             if (code := reason_to_hold(snapshot, workload)) is not None
         ]
@@ -129,10 +129,6 @@ class Pass:
             self._end_plans_of(workload)
             self.trial.take_out(workload.id)
             self._say(workload.id, Action.HOLD, self.explainer.held(workload, code))
-
-    def _may_hold(self, leaf_id: str) -> bool:
-        leaf = self.snapshot.tree.nodes[leaf_id]
-        return leaf.is_closed or not self.snapshot.is_fundable(leaf)
 
     def _end_plans_of(self, workload: Workload) -> None:
         """A workload that is held gives back what was held or promised for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from .values import Workload
 
@@ -18,12 +18,25 @@ class Group:
     Those whose devices are chosen already (a claim, or a start inside a pass) are not in it.
     """
 
-    __slots__ = ("_codes", "_shortest_s", "failure", "is_funded", "members")
+    __slots__ = (
+        "_any",
+        "_codes",
+        "_shortest_s",
+        "_stirred",
+        "failure",
+        "is_funded",
+        "is_pinned",
+        "members",
+        "size_milli",
+    )
 
-    def __init__(self, *, is_funded: bool) -> None:
-        """Nobody waits."""
-        self.is_funded = is_funded
+    def __init__(self, key: GroupKey, stirred: Stirred) -> None:
+        """Nobody waits. What makes a closer look at the group necessary is noted in `stirred`."""
+        self.size_milli, self.is_funded, _, node = key
+        self.is_pinned = node is not None
         self.members: dict[str, Workload] = {}
+        self._stirred = stirred
+        self._any: Workload | None = None
         self._shortest_s: int | None = None  # where it is known
         self.failure: object = None  # what passes remember of why none of them could start (quiet.py)
         self._codes: dict[str | None, int] = {}  # members by what they were told last
@@ -33,18 +46,28 @@ class Group:
         self.members[workload.id] = workload
         self._codes[code] = self._codes.get(code, 0) + 1
         self._shortest_s = self.failure = None
+        if self.is_funded:
+            self._stirred.joined += 1
+        else:
+            self._stirred.unallocated[self] = None
 
     def remove(self, workload: Workload, code: str | None) -> None:
         """One waits no longer."""
         del self.members[workload.id]
         self._codes[code] -= 1
+        if workload is self._any:
+            self._any = None
         if workload.min_runtime_s == self._shortest_s:
             self._shortest_s = None
+        if not self.members:
+            self._stirred.unallocated.pop(self, None)
 
     def retell(self, before: str | None, code: str | None) -> None:
         """One who was told `before` last is told `code`; None is nothing."""
         self._codes[before] -= 1
         self._codes[code] = self._codes.get(code, 0) + 1
+        if not self.is_funded:
+            self._stirred.unallocated[self] = None
 
     def number_told(self, code: str) -> int:
         """How many were told that code last."""
@@ -52,7 +75,9 @@ class Group:
 
     def any(self) -> Workload:
         """One of them."""
-        return next(iter(self.members.values()))
+        if self._any is None:
+            self._any = next(iter(self.members.values()))
+        return self._any
 
     def last(self) -> Workload:
         """The one that the leaf's order puts last."""
@@ -65,27 +90,56 @@ class Group:
         return self._shortest_s
 
 
+class Stirred:
+    """What has moved in the queue, so that passes need not look at all of it.
+
+    Attributes:
+        joined: how often somebody has joined a funded group.
+        unallocated: the unallocated groups whose members may not all know why they wait.
+        sizes: by amount, the number of unallocated groups that ask for it.
+    """
+
+    __slots__ = ("joined", "sizes", "unallocated")
+
+    def __init__(self) -> None:
+        """Nobody waits."""
+        self.joined = 0
+        self.unallocated: dict[Group, None] = {}
+        self.sizes: dict[int, int] = {}
+
+
 class LeafQueue:
     """What waits in one leaf: the funded and the unallocated in the leaf's order, and all of it by group."""
 
-    __slots__ = ("funded", "groups", "unallocated")
+    __slots__ = ("_stirred", "funded", "funded_groups", "unallocated", "unallocated_groups")
 
-    def __init__(self) -> None:
+    def __init__(self, stirred: Stirred) -> None:
         """Nothing waits."""
         self.funded: list[QueueEntry] = []
         self.unallocated: list[QueueEntry] = []
-        self.groups: dict[GroupKey, Group] = {}
+        self.funded_groups: dict[GroupKey, Group] = {}
+        self.unallocated_groups: dict[GroupKey, Group] = {}
+        self._stirred = stirred
 
     def of(self, workload: Workload) -> list[QueueEntry]:
         """The one of the two queues that a workload belongs to."""
         return self.funded if workload.min_runtime_s else self.unallocated
 
+    def groups(self) -> Iterator[Group]:
+        """All groups."""
+        yield from self.funded_groups.values()
+        yield from self.unallocated_groups.values()
+
     def group(self, workload: Workload) -> Group:
         """The group that a workload belongs to, made if there is none."""
-        key = workload.size_milli, workload.min_runtime_s > 0, workload.priority, workload.node
-        found = self.groups.get(key)
+        is_funded = workload.min_runtime_s > 0
+        key = workload.size_milli, is_funded, workload.priority, workload.node
+        groups = self.funded_groups if is_funded else self.unallocated_groups
+        found = groups.get(key)
         if found is None:
-            found = self.groups[key] = Group(is_funded=key[1])
+            found = groups[key] = Group(key, self._stirred)
+            if not is_funded:
+                self._stirred.sizes[key[0]] = self._stirred.sizes.get(key[0], 0) + 1
         return found
 
     def join_group(self, workload: Workload, told: Mapping[str, str]) -> None:
@@ -94,8 +148,14 @@ class LeafQueue:
 
     def leave_group(self, workload: Workload, told: Mapping[str, str]) -> None:
         """It waits for devices no longer."""
-        key = workload.size_milli, workload.min_runtime_s > 0, workload.priority, workload.node
-        group = self.groups[key]
+        is_funded = workload.min_runtime_s > 0
+        key = workload.size_milli, is_funded, workload.priority, workload.node
+        groups = self.funded_groups if is_funded else self.unallocated_groups
+        group = groups[key]
         group.remove(workload, told.get(workload.id))
         if not group.members:
-            del self.groups[key]
+            del groups[key]
+            if not is_funded:
+                self._stirred.sizes[key[0]] -= 1
+                if not self._stirred.sizes[key[0]]:
+                    del self._stirred.sizes[key[0]]

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .admission import reason_to_hold
-from .cluster import DEVICE_MILLI, Nodes
+from .cluster import DEVICE_MILLI, Nodes, NodeState
 from .placing import is_whole_nodes
 from .preemption import is_out_of_reach
 from .queues import Group
 from .reach import Reach
 from .reservations import is_any_certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
+from .tree import Level
 from .trial import Trial
 from .values import Reservation, Workload
 
@@ -50,19 +51,80 @@ def is_quiet(trial: Trial) -> bool:
     )
 
 
+class Calm(NamedTuple):
+    """Nobody funded could be placed or promised anything.
+
+    With these promises and comparisons, as often as somebody had joined the queue, and with the nodes as the log had
+    them; `least_milli` was the least that anybody asked for.
+    """
+
+    promises: list[Reservation]
+    comparisons: dict[Level, int]
+    joined: int
+    seen: int
+    least_milli: int
+
+
 def may_move_funded(trial: Trial) -> bool:
     """Whether anybody funded might be placed, promised something, or promised it earlier."""
     snapshot = trial.snapshot
-    return any(
-        queue.funded and any(_may_start(trial, group) for group in queue.groups.values())
-        for queue in snapshot.queues.values()
-    ) or any(_may_move(trial, promise) for promise in snapshot.reservations.values())
+    if not _is_still_calm(trial):
+        for queue in snapshot.queues.values():
+            for group in queue.funded_groups.values():
+                if _may_start(trial, group):
+                    return True
+        snapshot.calm = _calm(snapshot)
+    return any(_may_move(trial, promise) for promise in snapshot.reservations.values())
+
+
+def _calm(snapshot: Snapshot) -> Calm:
+    levels = {
+        node.account.level
+        for leaf_id, queue in snapshot.queues.items()
+        if queue.funded
+        for node in snapshot.tree.nodes[leaf_id].path
+    }
+    sizes = [group.size_milli for queue in snapshot.queues.values() for group in queue.funded_groups.values()]
+    return Calm(
+        promises=list(snapshot.reservations.values()),
+        comparisons={level: level.bring_to(snapshot.now_s) for level in levels},
+        joined=snapshot.stirred.joined,
+        seen=len(snapshot.nodes.changes),
+        least_milli=min(sizes, default=0),
+    )
+
+
+def _is_still_calm(trial: Trial) -> bool:
+    """Whether nothing has happened since that could let anybody move: nobody came, and no node has room for anybody."""
+    snapshot, now_s = trial.snapshot, trial.now_s
+    calm: Calm | None = snapshot.calm
+    if calm is None or calm.joined != snapshot.stirred.joined:
+        return False
+    if calm.promises != list(snapshot.reservations.values()):
+        return False
+    if len(calm.promises) < trial.policy.reservations:  # then what is certain later counts too
+        return calm.seen == len(snapshot.nodes.changes) and _compare_alike(calm, now_s)
+    if any(_has_room(node, calm.least_milli) for node in snapshot.nodes.changes[calm.seen :]):
+        return False
+    return _compare_alike(calm, now_s)
+
+
+def _has_room(node: NodeState, need_milli: int) -> bool:
+    """Whether so much, or all of a node, could be had there by anybody."""
+    if node.indexed_milli is None:
+        return False
+    room_milli = node.capacity_milli - node.held_milli + node.leaving_milli + node.soft_milli
+    return room_milli >= min(need_milli, node.capacity_milli)
+
+
+def _compare_alike(calm: Calm, now_s: int) -> bool:
+    return all(level.bring_to(now_s) == version for level, version in calm.comparisons.items())
 
 
 def may_move_in(trial: Trial, leaf_id: str) -> bool:
     """The same of one leaf."""
     snapshot = trial.snapshot
-    return any(_may_start(trial, group) for group in snapshot.queues[leaf_id].groups.values()) or any(
+    return any(_may_start(trial, group) for group in snapshot.queues[leaf_id].funded_groups.values()) or any(
         snapshot.queued[promise.workload].leaf == leaf_id and _may_move(trial, promise)
         for promise in snapshot.reservations.values()
     )
@@ -74,13 +136,7 @@ def may_start_unallocated(snapshot: Snapshot) -> bool:
     if not nodes.by_free:
         return False
     largest_milli = max(nodes.by_free)
-    return any(
-        _may_fit_free(nodes, largest_milli, group.any())
-        for queue in snapshot.queues.values()
-        if queue.unallocated
-        for group in queue.groups.values()
-        if not group.is_funded
-    )
+    return any(_may_fit_free(nodes, largest_milli, size_milli) for size_milli in snapshot.stirred.sizes)
 
 
 def _must_hold_or_release(snapshot: Snapshot) -> bool:
@@ -113,21 +169,18 @@ def _may_move(trial: Trial, promise: Reservation) -> bool:
 
 def _may_start(trial: Trial, group: Group) -> bool:
     """Whether one of a funded group might be placed now, or be promised something."""
-    if not group.is_funded:
-        return False
     snapshot = trial.snapshot
     nodes = snapshot.nodes
     workload = group.any()
-    if group.failure is None and nodes.by_free and _may_fit_free(nodes, max(nodes.by_free), workload):
+    if group.failure is None and nodes.by_free and _may_fit_free(nodes, max(nodes.by_free), group.size_milli):
         return True
     if len(snapshot.reservations) < trial.policy.reservations and is_any_certain(trial, workload):
         return True
     return not is_out_of_reach(trial, workload) and not _fails_still(trial, group, workload)
 
 
-def _may_fit_free(nodes: Nodes, largest_milli: int, workload: Workload) -> bool:
-    """Whether it might fit on what is free, of which `largest_milli` are on one node."""
-    size_milli = workload.size_milli
+def _may_fit_free(nodes: Nodes, largest_milli: int, size_milli: int) -> bool:
+    """Whether so much might fit on what is free, of which `largest_milli` are on one node."""
     return size_milli <= largest_milli or (size_milli > nodes.largest_milli and size_milli <= nodes.empty_milli)
 
 

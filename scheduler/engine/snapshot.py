@@ -12,7 +12,7 @@ from typing import Any
 
 from .cluster import DEVICE_MILLI, HeldRun, Nodes, NodeState
 from .policy import Policy
-from .queues import LeafQueue
+from .queues import LeafQueue, Stirred
 from .tree import BudgetTree, TreeNode
 from .values import BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
 
@@ -27,6 +27,7 @@ class Snapshot:
         tree, nodes: budgets with their accounts; nodes with what they hold.
         runs, queued, held, claims, reservations: by id; claims and reservations by their workload's.
         queues: what waits, by leaf; leaves where nothing does are left out.
+        stirred: what has moved among those that wait.
         runs_of: the funded runs of each leaf, by id.
         told: the reason code that a workload was told last, by id, where the caller keeps it here (`tell`).
         names: how to call a budget node in sentences, where that is not its id.
@@ -56,12 +57,15 @@ class Snapshot:
         self.queued: dict[str, Workload] = {}
         self.held: dict[str, Workload] = {}
         self.queues: dict[str, LeafQueue] = {}
+        self.stirred = Stirred()
         self.claims: dict[str, Claim] = {}
         self.reservations: dict[str, Reservation] = {}
         self.told: dict[str, str] = {}
         self.runs_of: dict[str, dict[str, HeldRun]] = {}
         self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (reach.py)
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
+        self.size_codes: dict[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
+        self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
         for node in self.nodes.by_name.values():
             self._watch(node)
@@ -188,7 +192,7 @@ class Snapshot:
         self.queued[workload.id] = workload
         queue = self.queues.get(leaf.id)
         if queue is None:
-            queue = self.queues[leaf.id] = LeafQueue()
+            queue = self.queues[leaf.id] = LeafQueue(self.stirred)
         insort(queue.of(workload), (-workload.priority, workload.submitted_s, workload.id, workload))
         queue.join_group(workload, self.told)
 

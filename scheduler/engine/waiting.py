@@ -142,35 +142,79 @@ class Waits:
 
         Groups in which everybody was told so already are passed by.
         """
-        snapshot = self._trial.snapshot
-        told = snapshot.told
-        groups = [group for queue in snapshot.queues.values() for group in queue.groups.values()]
+        groups = [group for queue in self._trial.snapshot.queues.values() for group in queue.funded_groups.values()]
         codes = self._by_group(groups)
-        found = []
+        found: list[Decision] = []
         for group, code in zip(groups, codes, strict=True):
-            known = group.number_told(code)
-            for promise in self._promises.values():
-                if promise.workload in group.members:
-                    own = self._own_code(code, promise)
-                    known += (told.get(promise.workload) == own) - (told.get(promise.workload) == code)
-            if known == len(group.members):
-                continue
-            reason: Reason | None = None
-            for workload in group.members.values():
-                promise_to_it = self._promises.get(workload.id)
-                own = self._own_code(code, promise_to_it)
-                if told.get(workload.id) == own:
-                    continue
-                if promise_to_it is not None:
-                    said = self._reason(workload, own, promise_to_it)
-                else:
-                    said = reason = reason or self._reason(workload, own, None)
-                found.append(Decision(workload=workload.id, action=Action.WAIT, reason=said))
+            found += self._news_for(group, code)
+        for group, code in self._unallocated():
+            found += self._news_for(group, code)
         found.sort(key=lambda each: each.workload)
         return found
 
+    def _news_for(self, group: Group, code: Code) -> list[Decision]:
+        told = self._trial.snapshot.told
+        known = group.number_told(code)
+        for promise in self._promises.values():
+            if promise.workload in group.members:
+                own = self._own_code(code, promise)
+                known += (told.get(promise.workload) == own) - (told.get(promise.workload) == code)
+        found: list[Decision] = []
+        if known == len(group.members):
+            return found
+        reason: Reason | None = None
+        for workload in group.members.values():
+            promise_to_it = self._promises.get(workload.id)
+            own = self._own_code(code, promise_to_it)
+            if told.get(workload.id) == own:
+                continue
+            if promise_to_it is not None:
+                said = self._reason(workload, own, promise_to_it)
+            else:
+                said = reason = reason or self._reason(workload, own, None)
+            found.append(Decision(workload=workload.id, action=Action.WAIT, reason=said))
+        return found
+
+    def _unallocated(self) -> list[tuple[Group, Code]]:
+        """The unallocated groups that might hear something new, with their codes.
+
+        Why one waits follows from its size, if it is not pinned. Groups of a size that is told what it was told before
+        are looked at only if they have moved.
+        """
+        snapshot = self._trial.snapshot
+        nodes, stirred = snapshot.nodes, snapshot.stirred
+        in_all_milli, on_one_milli = nodes.fit_milli()
+        codes: dict[int, Code] = {}
+        for size_milli in stirred.sizes:
+            fit_milli = in_all_milli if size_milli > nodes.largest_milli else on_one_milli
+            if size_milli > nodes.total_milli:
+                codes[size_milli] = Code.TOO_LARGE
+            elif size_milli > fit_milli:
+                codes[size_milli] = Code.WAITING_NODES
+            elif nodes.free_milli >= size_milli:
+                codes[size_milli] = Code.WAITING_PLACEMENT
+            else:
+                codes[size_milli] = Code.WAITING_ORDER
+        if codes != snapshot.size_codes:
+            others = {size_milli for size_milli in codes if snapshot.size_codes.get(size_milli) != codes[size_milli]}
+            for queue in snapshot.queues.values():
+                for group in queue.unallocated_groups.values():
+                    if group.size_milli in others or group.is_pinned:
+                        stirred.unallocated[group] = None
+            snapshot.size_codes = codes
+        found = []
+        for group in list(stirred.unallocated):
+            code = codes[group.size_milli]
+            if group.is_pinned:
+                code = self._code(group.any())
+            elif group.number_told(code) == len(group.members):
+                del stirred.unallocated[group]
+                continue
+            found.append((group, code))
+        return found
+
     def _by_group(self, groups: Sequence[Group]) -> list[Code]:
-        """The code of every group. Those that take a closer look are looked at by shape."""
+        """The code of every funded group. Those that take a closer look are looked at by shape."""
         codes: list[Code | None] = []
         closer: dict[int, Workload] = {}
         nodes = self._trial.snapshot.nodes
@@ -178,16 +222,16 @@ class Waits:
         for index, group in enumerate(groups):
             workload = group.any()
             code = None
-            size_milli = workload.size_milli
-            if workload.node is not None or size_milli > nodes.total_milli:
+            size_milli = group.size_milli
+            if group.is_pinned or size_milli > nodes.total_milli:
                 closer[index] = group.last()
             elif size_milli > (in_all_milli if size_milli > nodes.largest_milli else on_one_milli):
                 code = Code.WAITING_NODES
-            elif workload.min_runtime_s and self._promises and not is_out_of_reach(self._trial, workload):
+            elif self._promises and not is_out_of_reach(self._trial, workload):
                 closer[index] = workload
             elif nodes.free_milli >= size_milli:
                 code = Code.WAITING_PLACEMENT
-            elif workload.min_runtime_s and is_any_certain(self._trial, workload):
+            elif is_any_certain(self._trial, workload):
                 code = Code.WAITING_CAPACITY
             else:
                 code = Code.WAITING_ORDER
