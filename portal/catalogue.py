@@ -11,6 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ def in_step(old: Catalog, wanted: Iterable[Phrase]) -> Catalog:
     return new
 
 
+NO_DATE = datetime(2026, 1, 1, tzinfo=UTC)
 PLURAL_FORMS = "nplurals=2; plural=(n != 1)"
 """One, and any other number: so in all the languages that there are. Another kind of language needs its own here."""
 LEFT_OUT = tuple(
@@ -180,9 +182,11 @@ def po_text(catalog: Catalog) -> bytes:
 
 
 def mo_bytes(catalog: Catalog) -> bytes:
-    """The catalogue as Django reads it."""
+    """The catalogue as Django reads it: what stands in the file that people edit, and the same bytes for the same."""
+    written = read_po(io.BytesIO(po_text(catalog)), locale=catalog.locale, domain=DOMAIN)
+    written.creation_date = written.revision_date = NO_DATE
     file = io.BytesIO()
-    write_mo(file, catalog)
+    write_mo(file, written)
     return file.getvalue()
 
 

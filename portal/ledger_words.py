@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.models import LedgerEntry
+from budgets.sentences import said
 from portal import formats
 
 VERBS = {
     "node.created": gettext_lazy("node created"),
-    "node.renamed": "renamed",
-    "node.moved": "moved",
-    "node.closed": "closed",
+    "node.renamed": gettext_lazy("renamed"),
+    "node.moved": gettext_lazy("moved"),
+    "node.closed": gettext_lazy("closed"),
     "share.changed": gettext_lazy("share changed"),
     "role.granted": gettext_lazy("role given"),
     "role.ended": gettext_lazy("role ended"),
@@ -93,7 +94,7 @@ def diffs_of(entry: LedgerEntry, names: Mapping[int, str], people: Mapping[int, 
     for key in dict.fromkeys([*before, *after]):
         old, new = before.get(key), after.get(key)
         if old != new:
-            found.append(Diff(key.replace("_", " "), *(_said(key, value, names, people) for value in (old, new))))
+            found.append(Diff(said(key.replace("_", " ")), *(_said(key, value, names, people) for value in (old, new))))
     return found
 
 
@@ -107,7 +108,14 @@ def share_diffs(before: Spells, after: Spells) -> list[Diff]:
         old, new = share_at(before, day), share_at(after, day)
         if (old, new) != last and (old != new or was_other):
             on = formats.day(date.fromisoformat(day))
-            found.append(Diff(f"from {on}", formats.share(old), formats.share(new), formats.change(new - old)))
+            found.append(
+                Diff(
+                    gettext("from {day}").format(day=on),
+                    formats.share(old),
+                    formats.share(new),
+                    formats.change(new - old),
+                )
+            )
         was_other, last = old != new, (old, new)
     return found
 
@@ -124,13 +132,13 @@ def _said(key: str, value: object, names: Mapping[int, str], people: Mapping[int
     if value is None:
         return formats.NOT_APPLICABLE
     if key in ("parent", "node", "desk") and isinstance(value, int):
-        return names.get(value, f"node {value}")
+        return names.get(value, gettext("node {number}").format(number=value))
     if key in ("person", "giver", "delegate", "author", "decided_by") and isinstance(value, int):
-        return people.get(value, f"person {value}")
+        return people.get(value, gettext("person {number}").format(number=value))
     if key.endswith("basis_points") and isinstance(value, int):
         return formats.share_percent(value)
     if isinstance(value, dict):
         return ", ".join(f"{names.get(int(k), k) if str(k).isdigit() else k}: {v}" for k, v in value.items())
     if isinstance(value, list):
         return ", ".join(str(each) for each in value)
-    return str(value)
+    return said(str(value))

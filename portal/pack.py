@@ -21,7 +21,7 @@ from portal.csv_files import Cell, percent
 BOOKS_BAR = (
     ("within", "", gettext_lazy("delivered within it")),
     ("not_delivered", "short", gettext_lazy("asked for, not delivered")),
-    ("not_asked", "unasked", "not asked for"),
+    ("not_asked", "unasked", gettext_lazy("not asked for")),
     ("in_repair", "repair", gettext_lazy("lost to unhealthy nodes")),
 )
 """The parts of an entitlement, in the order of the bar, with the class of their swatch and their words."""

@@ -120,7 +120,7 @@ def sheet(
     left = WHOLE_BASIS_POINTS - sum(row.now if row.proposed is None else row.proposed for row in rows)
     numbers = _numbers("rest", was, left, units)
     is_read = all(row.proposed is not None for row in rows)
-    status = Number("status", "balances", "tag run")
+    status = Number("status", gettext("balances"), "tag run")
     if not is_read:
         status = Number("status", gettext("a share can't be read"), "tag stop")
     elif left < 0:

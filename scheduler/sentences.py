@@ -103,4 +103,31 @@ SIMULATIONS = (
 )
 """Names and notes of simulations."""
 
-PATTERNS = (*REASONS, *ENDS, *SIMULATIONS)
+WORDS = (
+    gettext_noop("starting"),
+    gettext_noop("running"),
+    gettext_noop("leaving"),
+    gettext_noop("unreachable"),
+    gettext_noop("ended"),
+    gettext_noop("queued"),
+    gettext_noop("held"),
+    gettext_noop("finished"),
+    gettext_noop("failed"),
+    gettext_noop("preempted"),
+    gettext_noop("refused"),
+    gettext_noop("debug"),
+    gettext_noop("standard"),
+    gettext_noop("large"),
+    gettext_noop("unallocated"),
+    gettext_noop("healthy"),
+    gettext_noop("unhealthy"),
+    gettext_noop("draining"),
+    gettext_noop("down"),
+    gettext_noop("lookback"),
+    gettext_noop("longest contract"),
+    gettext_noop("reservations"),
+    gettext_noop("swap margin"),
+)
+"""States, classes and knobs, as they are stored."""
+
+PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS)

@@ -19,7 +19,7 @@ class PersonField(forms.CharField):
 
     def __init__(self, **more: Any) -> None:
         """Typed, since there may be hundreds."""
-        super().__init__(help_text=gettext("Their user name."), **more)
+        super().__init__(help_text=gettext_lazy("Their user name."), **more)
 
     def to_python(self, value: Any) -> Any:
         """The person."""

@@ -11,7 +11,7 @@ from django.core.paginator import Paginator
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.authority import may
 from budgets.models import (
@@ -173,15 +173,19 @@ def books_of(nodes: Sequence[BudgetNode], cluster: Cluster, start: date, end: da
 
 
 FIGURES = {
-    "entitled": "entitled", "delivered": "delivered", "borrowed": "of it borrowed", "owed": "owed",
-    "not_delivered": "owed, not delivered", "not_asked": "not asked for",
-}  # fmt: skip
+    "entitled": gettext_lazy("entitled"),
+    "delivered": gettext_lazy("delivered"),
+    "borrowed": gettext_lazy("of it borrowed"),
+    "owed": gettext_lazy("owed"),
+    "not_delivered": gettext_lazy("owed, not delivered"),
+    "not_asked": gettext_lazy("not asked for"),
+}
 """What is compared, in words."""
 
 
 def compared(figures: dict[str, Any]) -> list[tuple[str, list[tuple[str, int, int]]]]:
     """By node: what, before, after, in thousandths of the unit times seconds."""
     return [
-        (code, [(words, sides["before"][name], sides["after"][name]) for name, words in FIGURES.items()])
+        (code, [(str(words), sides["before"][name], sides["after"][name]) for name, words in FIGURES.items()])
         for code, sides in figures["nodes"].items()
     ]

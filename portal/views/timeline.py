@@ -8,7 +8,7 @@ from typing import Any
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets.models import BudgetNode
 from portal import formats, timelines
@@ -19,7 +19,12 @@ from scheduler.simulator.timeline_cells import View
 from scheduler.simulator.timeline_svg import Look
 
 WINDOWS = {"6h": 6 * 3_600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
-WINDOW_WORDS = {"6h": "6 hours", "1d": "1 day", "7d": "7 days", "30d": "30 days"}
+WINDOW_WORDS = {
+    "6h": gettext_lazy("6 hours"),
+    "1d": gettext_lazy("1 day"),
+    "7d": gettext_lazy("7 days"),
+    "30d": gettext_lazy("30 days"),
+}
 AHEAD_PART = 8
 """The last hours also show what is to come: this part of the window."""
 AHEAD_UP_TO_S = 86_400

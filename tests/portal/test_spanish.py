@@ -1,0 +1,100 @@
+"""Every page in Spanish says nothing in English but names, codes and what people wrote themselves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.apps import apps
+from django.db import models
+from django.test import Client
+
+from tests.portal.conftest import Laboratory
+from tests.portal.pages_in_words import words_of
+from tests.portal.test_routes import ROUTES, governance, simulation
+
+ALIKE = {"Allotment", "English", "Español", "Webhook", "GPU", "CSV", "PDF", "No", "Error", "Total", "Normal"}
+"""What is written alike in both languages, or is a name."""
+A_WORD = re.compile(r"[a-záéíóúñü]{3,}")
+"""What makes a text more than a code, a number or a unit."""
+UNITS = re.compile(
+    r"\b(?:min|UTC|GPU|GPUs|Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\b"
+)
+
+
+BY_MACHINE = {"Workload.reason_text", "Decision.text", "Message.subject", "Message.text", "Message.last_error"}
+"""Columns of sentences that the product wrote."""
+
+
+def written_by_people() -> set[str]:
+    """All names and texts in the database: they stand on pages as they are."""
+    found: set[str] = set()
+    for model in apps.get_models():
+        if model._meta.app_label not in ("budgets", "scheduler"):
+            continue
+        columns = [
+            each.name
+            for each in model._meta.fields
+            if isinstance(each, models.CharField | models.TextField)
+            and not each.choices
+            and f"{model.__name__}.{each.name}" not in BY_MACHINE
+        ]
+        for row in model._default_manager.values_list(*columns) if columns else ():
+            found |= {" ".join(value.split()) for value in row if value}
+    return found
+
+
+def left_in_english(english: list[str], spanish: list[str], names: set[str]) -> list[str]:
+    """What both pages say, and is no name, code or number."""
+    known = names | ALIKE
+    both = dict.fromkeys(text for text in spanish if text in set(english))
+    return [text for text in both if text not in known and A_WORD.search(bare(text, known))]
+
+
+def bare(text: str, names: set[str]) -> str:
+    """A text without the names in it."""
+    for name in sorted(names, key=len, reverse=True):
+        if len(name) > 1 and name in text:
+            text = text.replace(name, " ")
+    return UNITS.sub(" ", text)
+
+
+@pytest.mark.parametrize("who", ["ada", "mia", "ops"])
+def test_pages_are_spanish_throughout(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
+    client = as_person(getattr(lab, who))
+    numbers = {
+        "running": lab.taker.code,
+        "waiting": lab.waits.code,
+        "held": lab.taken.code,
+        "ada": lab.ada.pk,
+        **governance(lab),
+    }
+    numbers["simulation"] = simulation(lab).pk
+    names = written_by_people()
+    left: dict[str, list[str]] = {}
+    seen = 0
+    for route in ROUTES:
+        path = route.path.format(**numbers)
+        if (
+            route.method != "get"
+            or path.startswith("/api/")
+            or (path.startswith("/help/") and path != "/help/glossary/")
+        ):
+            continue
+        pages = {
+            language: client.get(
+                path, headers={"Accept-Language": language, **({"HX-Request": "true"} if route.htmx else {})}
+            )
+            for language in ("en", "es")
+        }
+        if pages["es"].status_code != 200 or "text/html" not in pages["es"].headers["Content-Type"]:
+            continue
+        seen += 1
+        said = {language: words_of(page.content.decode()) for language, page in pages.items()}
+        found = left_in_english(said["en"].said, said["es"].said, names)
+        if found:
+            left[path] = found
+        assert said["es"].styles == said["en"].styles, "lengths and colours are the same in every language"
+    assert left == {}
+    assert seen > 20
