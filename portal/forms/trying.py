@@ -16,8 +16,8 @@ from scheduler.models import Workload
 class TryForm(forms.Form):
     """A size, a contract, or both; what is left empty stays as it is."""
 
-    size = UnitsField(required=False, max_length=12)
-    contract = DurationField(required=False, max_length=30, label=gettext_lazy("Contract"))
+    size = UnitsField(required=False)
+    contract = DurationField(required=False, label=gettext_lazy("Contract"))
 
     def __init__(self, data: Any, *, workload: Workload, cluster: Cluster) -> None:
         """Take what was typed, or begin with what the workload asks for."""

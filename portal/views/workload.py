@@ -202,7 +202,7 @@ def workload_named(code: str) -> Workload:
 
 def foretold_of(told: Explanation) -> Said | None:
     """The forecast of one that waits and was promised nothing; who looks has a fresh one made."""
-    if told.workload.state != Workload.State.QUEUED:
+    if told.workload.state != Workload.State.QUEUED or told.certain_at is not None:
         return None
     return said_of(forecast.of_workload(told.workload, told.waits_since, told.now), told.now)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scheduler.models import Forecast, ForecastStart, Workload
-from scheduler.services.forecasts import TrackRecord, look, track_record
+from scheduler.services.forecasts import SOON, TrackRecord, look, track_record
 
 WHOLE_PERCENT = 100
 
@@ -79,6 +79,8 @@ def of_workload(workload: Workload, since: datetime, now: datetime, *, asks: boo
         .first()
     )
     record = track_record(workload.cluster)
+    if start is None and asks and latest.at is not None and latest.at < since:
+        latest = look(workload.cluster, fresh_for=SOON, now=now) or latest
     if start is None or start.forecast.at is None or start.forecast.at + _horizon(start) <= now:
         return Foretold(latest.state, percent, latest.error, record=record)
     at = start.forecast.at

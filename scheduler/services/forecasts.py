@@ -34,6 +34,9 @@ log = structlog.get_logger(__name__)
 
 FRESH_FOR = timedelta(minutes=4)
 """A forecast this old is made again, when somebody looks."""
+RETRY_AFTER = timedelta(minutes=15)
+SOON = timedelta(seconds=45)
+"""One that came after the last forecast has another made when that one is so old."""
 KEPT_EVERY = timedelta(hours=1)
 """Of older forecasts, one each hour is kept, to be laid beside what came true."""
 KEPT_FOR = timedelta(days=60)
@@ -70,16 +73,18 @@ class TrackRecord:
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
-def look(cluster: Cluster, *, again: bool = False, now: datetime | None = None) -> Forecast | None:
-    """The cluster's last forecast, and ask for a fresh one where it is old.
+def look(
+    cluster: Cluster, *, again: bool = False, fresh_for: timedelta = FRESH_FOR, now: datetime | None = None
+) -> Forecast | None:
+    """The cluster's last forecast; a fresh one is asked for where it is old.
+
+    One that failed is asked for again by itself after a while (RETRY_AFTER).
 
     Args:
         cluster: which.
         again: try again now, after one that failed.
+        fresh_for: how old it may be.
         now: the instant.
-
-    Returns:
-        The last one that is not over or else did end; None only where nobody could ask for one.
     """
     instant = now or timezone.now()
     last = Forecast.objects.filter(cluster=cluster).order_by("-id").first()
@@ -88,11 +93,10 @@ def look(cluster: Cluster, *, again: bool = False, now: datetime | None = None) 
             return last
         _give_up(last, instant)
         last.refresh_from_db()
-    is_fresh = last is not None and (last.ended_at or last.asked_at) > instant - FRESH_FOR
-    if last is not None and is_fresh and not (again and last.state == State.FAILED):
-        return last
-    if last is not None and last.state == State.FAILED and not again:
-        return last
+    if last is not None and not again:
+        kept_for = RETRY_AFTER if last.state == State.FAILED else fresh_for
+        if (last.ended_at or last.asked_at) > instant - kept_for:
+            return last
     return _ask(cluster, instant) or last
 
 
