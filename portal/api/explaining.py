@@ -240,6 +240,8 @@ def run(row: RunLine) -> dict[str, Any]:
         "end_reason": row.end_reason,
         "preempted_by": row.preempted_by,
         "charged_milli_s": row.charged_milli_s,
+        "is_saved": row.saved,
+        "lost_milli_s": row.lost_milli_s,
     }
 
 

@@ -35,6 +35,16 @@ class Submission(Strict):
     memory_mib_per_rank = serializers.IntegerField(min_value=0, max_value=2_000_000_000, default=0)
     resumable = serializers.BooleanField(default=False)
     checkpoint = serializers.CharField(max_length=300, allow_blank=True, default="")
+    checkpoint_every_s = serializers.IntegerField(min_value=0, max_value=315_360_000, default=0)
+    save_command = serializers.ListField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), default=list
+    )
+    restore_command = serializers.ListField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), default=list
+    )
+    secrets = serializers.DictField(
+        child=serializers.CharField(allow_blank=True, trim_whitespace=False), default=dict, write_only=True
+    )
     environment = serializers.DictField(
         child=serializers.CharField(allow_blank=True, trim_whitespace=False), default=dict
     )
@@ -217,7 +227,11 @@ def workload(row: Workload, person: Person) -> dict[str, Any]:
             "owner": row.owner.username if row.owner else None,
             "command": row.command,
             "environment": row.environment,
+            "secrets": sorted(row.secrets),
             "checkpoint": row.checkpoint,
+            "checkpoint_every_s": row.checkpoint_every_s,
+            "save_command": row.save_command,
+            "restore_command": row.restore_command,
             "resumable": row.resumable,
             "time_limit_s": row.time_limit_s,
         }

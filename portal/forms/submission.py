@@ -8,9 +8,13 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
+from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster
 from portal.forms.strict import StrictForm
-from portal.forms.typed import CommandField, DurationField, UnitsField
+from portal.forms.typed import CommandField, DurationField, SecretsField, UnitsField
+
+MORE = ("checkpoint", "checkpoint_every", "save_command", "restore_command", "secrets")
+"""What most submissions leave alone."""
 
 
 class SubmissionForm(StrictForm):
@@ -22,6 +26,7 @@ class SubmissionForm(StrictForm):
         "min_runtime_s": "contract",
         "time_limit_s": "time_limit",
         "count": "tasks",
+        "checkpoint_every_s": "checkpoint_every",
     }
 
     cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
@@ -72,6 +77,42 @@ class SubmissionForm(StrictForm):
         label=gettext_lazy("Time limit"),
         help_text=gettext_lazy("It is stopped after running this long; empty is no limit."),
     )
+    checkpoint = forms.CharField(
+        label=gettext_lazy("Checkpoint"),
+        max_length=300,
+        required=False,
+        help_text=gettext_lazy(
+            "A file or folder in its working directory: its age is watched, and a preemption waits for one that is "
+            "due. A program may call allotment-checkpoint in its place."
+        ),
+    )
+    checkpoint_every = DurationField(
+        required=False,
+        label=gettext_lazy("Written every"),
+        help_text=gettext_lazy("Say 10 min; empty is seen from the file's times."),
+    )
+    save_command = CommandField(
+        required=False,
+        label=gettext_lazy("Save command"),
+        help_text=gettext_lazy(
+            "Of a session: runs in its working directory when it is told to stop, within its grace."
+        ),
+    )
+    restore_command = CommandField(
+        required=False,
+        label=gettext_lazy("Restore command"),
+        help_text=gettext_lazy(
+            "Runs in place of the command where it was saved before, with the same working directory."
+        ),
+    )
+    secrets = SecretsField(
+        required=False,
+        label=gettext_lazy("Secrets"),
+        help_text=gettext_lazy(
+            "More variables, NAME=value, one a line. Nobody is shown the values; they are hidden in what it prints, "
+            "and forgotten when it has ended."
+        ),
+    )
     tasks = forms.IntegerField(
         min_value=1,
         max_value=1_000,
@@ -91,4 +132,19 @@ class SubmissionForm(StrictForm):
         for name in ("size", "priority", "tasks"):
             self.fields[name].widget = forms.TextInput(attrs={"inputmode": "decimal"})
             self.fields[name].widget.attrs.update({"autocomplete": "off"})
-        self.fields["command"].widget.attrs.update({"rows": 3, "spellcheck": "false", "class": "mono"})
+        for name, rows in (("command", 3), ("save_command", 2), ("restore_command", 2), ("secrets", 3)):
+            self.fields[name].widget.attrs.update({"rows": rows, "spellcheck": "false", "class": "mono"})
+        self.fields["secrets"].widget.attrs["autocomplete"] = "off"
+
+    def take(self, error: InputError) -> None:
+        """Show a service's error beside its field; of a variable, beside all of them."""
+        name, _, variable = error.field.partition(".")
+        if name == "secrets" and variable:
+            self.add_error(name, f"{variable}: {error.message}")
+        else:
+            super().take(error)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the part that most leave alone says anything, or something is wrong with it."""
+        return any(self[name].errors or self[name].value() for name in MORE)

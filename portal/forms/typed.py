@@ -102,6 +102,34 @@ class CommandField(forms.CharField):
         return arguments(text) if text else []
 
 
+class HiddenTextarea(forms.Textarea):
+    """A text area that never shows again what was typed into it."""
+
+    def format_value(self, value: Any) -> str:
+        """Nothing."""
+        return ""
+
+
+class SecretsField(forms.CharField):
+    """Variables as NAME=value, one a line; a dict. Values are shown to nobody, not even again to who typed them."""
+
+    widget = HiddenTextarea
+
+    def to_python(self, value: Any) -> Any:
+        """By name."""
+        found: dict[str, str] = {}
+        for number, line in enumerate(str(value or "").replace("\r\n", "\n").split("\n"), 1):
+            name, equals, secret = line.partition("=")
+            if not line.strip():
+                continue
+            if not equals or not name.strip() or name.strip() in found:
+                raise forms.ValidationError(
+                    gettext("line {number} is not NAME=value, with another name than those above").format(number=number)
+                )
+            found[name.strip()] = secret.strip()
+        return found
+
+
 def arguments(text: str) -> list[str]:
     """The words of a command line.
 

@@ -115,5 +115,10 @@ def submitted(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         resumable=said["resumable"],
         command=said["command"],
         time_limit_s=said["time_limit"],
+        checkpoint=said["checkpoint"],
+        checkpoint_every_s=said["checkpoint_every"] or 0,
+        save_command=said["save_command"],
+        restore_command=said["restore_command"],
+        secrets=said["secrets"],
         idempotency_key=said["action"],
     )

@@ -8,6 +8,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from django.contrib import messages
+from django.db.models import Min
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -104,6 +105,8 @@ class WorkloadPage(Page):
             "try_form": TryForm(None, workload=workload, cluster=workload.cluster),
             "happened": [in_words(each) for each in told.events],
             "log": log_tail(workload) if inside else None,
+            "checkpoint_at": last_checkpoint_at(workload),
+            "secret_names": sorted(workload.secrets) if inside else [],
             "refresh_s": REFRESH_S,
         }
         is_part = bool(request.htmx)  # type: ignore[attr-defined]
@@ -234,6 +237,12 @@ def in_words(event: EventLine) -> Happened:
     run = gettext("Run {run_number}").format(run_number=event.run_number) if event.run_number else gettext("A run")
     by = gettext(", for {code}").format(code=event.by) if event.by else ""
     return Happened(event.at, kind, words.format(run=run, by=by), event.code, event.by)
+
+
+def last_checkpoint_at(workload: Workload) -> datetime | None:
+    """When a run that goes on wrote its last checkpoint: the oldest of those of its ranks."""
+    ranks = Rank.objects.filter(run__workload=workload, checkpoint_at__isnull=False).exclude(run__state="ended")
+    return ranks.aggregate(oldest=Min("checkpoint_at"))["oldest"]
 
 
 def log_tail(workload: Workload) -> str:

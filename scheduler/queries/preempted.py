@@ -36,6 +36,13 @@ class RunLine:
     preempted_by: str | None
     held_milli_s: int
     charged_milli_s: int
+    saved: bool | None = None
+    lost_s: int | None = None
+
+    @property
+    def lost_milli_s(self) -> int | None:
+        """Device time that was worked and lost at its end; None where nobody knows."""
+        return None if self.lost_s is None else self.lost_s * self.size_milli
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,8 @@ def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
                 preempted_by=run.preempted_by.code if run.preempted_by else None,
                 held_milli_s=held_s * run.size_milli,
                 charged_milli_s=held_s * run.size_milli if run.funded else 0,
+                saved=run.saved,
+                lost_s=run.lost_s,
             )
         )
     return found

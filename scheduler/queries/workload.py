@@ -99,6 +99,12 @@ class Explanation:
         return max((run.ended_at for run in self.runs if run.ended_at is not None), default=self.workload.submitted_at)
 
     @property
+    def lost_milli_s(self) -> int | None:
+        """Worked since their last checkpoints by runs that were ended, and lost; None where nobody knows of any."""
+        known = [run.lost_milli_s for run in self.runs if run.lost_milli_s is not None]
+        return sum(known) if known else None
+
+    @property
     def charged_milli_s(self) -> int:
         """Over all its runs."""
         return sum(run.charged_milli_s for run in self.runs)

@@ -177,6 +177,11 @@ def _check_session(request: Asked) -> None:
     for name, value in request.secrets.items():
         if name in request.environment:
             raise InputError(f"secrets.{name}", gettext("is among the plain variables too"))
+        shown = [*request.command, *request.save_command, *request.restore_command, *request.environment.values()]
+        if value and any(value in text for text in (*shown, request.name)):
+            raise InputError(
+                f"secrets.{name}", gettext("its value stands in the command, in a plain variable or the name")
+            )
         if not SECRET_MIN_CHARS <= len(value) <= SECRET_MAX_CHARS:
             raise InputError(
                 f"secrets.{name}",
