@@ -65,6 +65,7 @@ class NodeState:
         leaving_milli: held by runs that were told to leave, and claimed by nobody (whole devices only).
         shared: the runs on each device that is given out in fractions, by its index.
         soft_milli: held by runs that some funded workload might preempt: unallocated, or with their contract over.
+        unallocated_milli: the part of it that unallocated runs hold.
     """
 
     __slots__ = (
@@ -82,6 +83,7 @@ class NodeState:
         "runs",
         "shared",
         "soft_milli",
+        "unallocated_milli",
         "usable_from_s",
         "version",
         "windows",
@@ -99,6 +101,7 @@ class NodeState:
         self.locked_milli = 0
         self.leaving_milli = 0
         self.soft_milli = 0
+        self.unallocated_milli = 0
         self.runs: dict[str, HeldRun] = {}
         self.leaving: dict[str, HeldRun] = {}
         self.shared: dict[int, list[HeldRun]] = {}

@@ -9,74 +9,82 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
 
-from .queues import LeafQueue, QueueEntry
+from .queues import QueueEntry
 from .snapshot import Snapshot
-from .tree import TreeNode
+from .tree import FUNDED, UNALLOCATED, TreeNode
 from .values import Workload
 
-Key = tuple[int, int, str, "Step"]
-"""Served by shares, then the next workload's first submission and id."""
+Key = tuple[int, "Step"]
+"""Served by shares, then (as steps compare) the next workload's first submission and id."""
 
 
 class Step:
     """A node on the walk. An inner node keeps its children with demand in a heap, a leaf the rest of its queue."""
 
-    __slots__ = ("children", "entries", "node", "position", "with_demand")
+    __slots__ = ("_walk", "children", "entries", "node", "position")
 
-    def __init__(self, node: TreeNode) -> None:
-        """A node without demand yet."""
+    def __init__(self, node: TreeNode, walk: Walk) -> None:
+        """A node of which nothing was looked at yet."""
         self.node = node
-        self.with_demand: list[Step] = []
-        self.children: list[Key] = []
+        self._walk = walk
+        self.children: list[Key] | None = None
         self.entries: list[QueueEntry] = []
         self.position = 0
+        if not node.children:
+            self.entries = walk.entries_of(node)
+            self.children = []
 
-    def next_entry(self) -> QueueEntry | None:
-        """What the walk would find below this node."""
+    def opened(self) -> list[Key]:
+        """Its children with demand, as a heap; empty for a leaf."""
+        if self.children is None:
+            self.children = self._walk.children_of(self.node)
+        return self.children
+
+    def next_entry(self) -> QueueEntry:
+        """What the walk would find below this node, below which something is left."""
         step = self
-        while step.children:
-            step = step.children[0][3]
-        return step.entries[step.position] if step.position < len(step.entries) else None
+        while children := step.opened():
+            step = children[0][1]
+        return step.entries[step.position]
+
+    def __lt__(self, other: Step) -> bool:
+        """Whether it goes first where both have been served alike."""
+        return self.next_entry()[1:3] < other.next_entry()[1:3]
 
 
 class Walk:
-    """A walk down the tree over what waits.
+    """A walk down the tree over what waits of one kind, `FUNDED` or `UNALLOCATED`.
 
-    `queue_of` picks the funded or the unallocated part of a leaf's queue, `served` the figure that is divided by
-    shares. Leaves without entitlement are no part of it.
+    `served` is the figure that is divided by shares. Leaves without entitlement are no part of it. A node is looked
+    into only when the walk comes there.
     """
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        queue_of: Callable[[LeafQueue], list[QueueEntry]],
-        served: Callable[[TreeNode, int], int],
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, kind: int, served: Callable[[TreeNode, int], int]) -> None:
         """Stand at the root."""
+        self._snapshot = snapshot
+        self._kind = kind
         self._served = served
         self._now_s = snapshot.now_s
         self._trail: list[Step] = []
         self._is_settled = False  # whether the trail leads to the next workload
         self._is_ahead = False  # whether it does so by served figures alone
-        steps = {snapshot.tree.root.id: Step(snapshot.tree.root)}
-        for leaf_id, queue in snapshot.queues.items():
-            entries = queue_of(queue)
-            leaf = snapshot.tree.nodes[leaf_id]
-            if entries and snapshot.is_fundable(leaf):
-                _step_for(leaf, steps).entries = entries
-        self._root = steps[snapshot.tree.root.id]
-        self._order_children(self._root)
+        self._root = Step(snapshot.tree.root, self)
 
-    def _order_children(self, step: Step) -> None:
-        for child in step.with_demand:
-            self._order_children(child)
-            step.children.append(self._key(child))
-        heapify(step.children)
+    def entries_of(self, leaf: TreeNode) -> list[QueueEntry]:
+        """What waits in a leaf, in its order."""
+        queue = self._snapshot.queues.get(leaf.id)
+        if queue is None:
+            return []
+        return queue.funded if self._kind == FUNDED else queue.unallocated
+
+    def children_of(self, node: TreeNode) -> list[Key]:
+        """The children below which something waits, as a heap."""
+        keys = [self._key(Step(child, self)) for child in node.asking[self._kind].values()]
+        heapify(keys)
+        return keys
 
     def _key(self, step: Step) -> Key:
-        entry = step.next_entry()
-        assert entry is not None, f"{step.node.id} is on the walk without demand"
-        return self._served(step.node, self._now_s) * step.node.weight, entry[1], entry[2], step
+        return self._served(step.node, self._now_s) * step.node.weight, step
 
     def next(self) -> Workload | None:
         """The workload that goes first now, or None when all were looked at."""
@@ -85,10 +93,10 @@ class Walk:
             step = self._root
             trail.clear()
             self._is_ahead = True
-            while step.children:
+            while children := step.opened():
                 trail.append(step)
-                self._is_ahead = self._is_ahead and _is_first_ahead(step.children)
-                step = step.children[0][3]
+                self._is_ahead = self._is_ahead and _is_first_ahead(children)
+                step = children[0][1]
             trail.append(step)
             self._is_settled = True
         step = trail[-1]
@@ -116,8 +124,8 @@ class Walk:
         self._trail[-1].position += 1
         while len(self._trail) > 1:
             step = self._trail.pop()
-            heap = self._trail[-1].children
-            if step.children or step.position < len(step.entries):
+            heap = self._trail[-1].opened()
+            if step.opened() or step.position < len(step.entries):
                 heapreplace(heap, self._key(step))
             else:
                 heappop(heap)
@@ -129,23 +137,14 @@ def _is_first_ahead(heap: list[Key]) -> bool:
     return all(other[0] > served for other in heap[1:3])
 
 
-def _step_for(node: TreeNode, steps: dict[str, Step]) -> Step:
-    """The step of a node, made and hung below its parent's the first time."""
-    if node.id not in steps:
-        steps[node.id] = Step(node)
-        if node.parent is not None:
-            _step_for(node.parent, steps).with_demand.append(steps[node.id])
-    return steps[node.id]
-
-
 def funded_walk(snapshot: Snapshot) -> Walk:
     """Funded workloads, by used and committed over shares, level by level."""
-    return Walk(snapshot, lambda queue: queue.funded, lambda node, now_s: node.account.served(now_s))
+    return Walk(snapshot, FUNDED, lambda node, now_s: node.account.served(now_s))
 
 
 def unallocated_walk(snapshot: Snapshot) -> Walk:
     """Unallocated workloads of leaves with an entitlement, by uncharged use over shares, level by level."""
-    return Walk(snapshot, lambda queue: queue.unallocated, lambda node, now_s: node.account.served_uncharged(now_s))
+    return Walk(snapshot, UNALLOCATED, lambda node, now_s: node.account.served_uncharged(now_s))
 
 
 class ShareLessWalk:
@@ -154,25 +153,26 @@ class ShareLessWalk:
     def __init__(self, snapshot: Snapshot) -> None:
         """Look at the leaves that have demand."""
         self._now_s = snapshot.now_s
-        self._heap: list[Key] = []
-        for leaf_id, queue in snapshot.queues.items():
+        self._heap: list[tuple[int, int, str, TreeNode, list[QueueEntry], int]] = []
+        for leaf_id in snapshot.queues.keys() & snapshot.tree.bare_leaves:
+            queue = snapshot.queues[leaf_id]
             leaf = snapshot.tree.nodes[leaf_id]
             if queue.unallocated and not snapshot.is_fundable(leaf):
-                step = Step(leaf)
-                step.entries = queue.unallocated.copy()
-                self._heap.append(self._key(step))
+                self._heap.append(self._key(leaf, queue.unallocated.copy(), 0))
         heapify(self._heap)
 
-    def _key(self, step: Step) -> Key:
-        entry = step.entries[step.position]
-        return step.node.account.served_uncharged(self._now_s), entry[1], entry[2], step
+    def _key(
+        self, leaf: TreeNode, entries: list[QueueEntry], position: int
+    ) -> tuple[int, int, str, TreeNode, list[QueueEntry], int]:
+        entry = entries[position]
+        return leaf.account.served_uncharged(self._now_s), entry[1], entry[2], leaf, entries, position
 
     def next(self) -> Workload | None:
         """The workload that goes first now, or None when all were looked at."""
         if not self._heap:
             return None
-        step = self._heap[0][3]
-        return step.entries[step.position][3]
+        *_, entries, position = self._heap[0]
+        return entries[position][3]
 
     def pass_over(self) -> None:
         """Leave the present workload waiting."""
@@ -180,10 +180,9 @@ class ShareLessWalk:
 
     def count(self) -> None:
         """Leave the present workload behind, which was placed; the figures of its leaf are read anew."""
-        step = self._heap[0][3]
-        step.position += 1
-        if step.position < len(step.entries):
-            heapreplace(self._heap, self._key(step))
+        *_, leaf, entries, position = self._heap[0]
+        if position + 1 < len(entries):
+            heapreplace(self._heap, self._key(leaf, entries, position + 1))
         else:
             heappop(self._heap)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import combinations
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from .values import Reservation, Workload
 
 MOST_COMBINED = 12
 """Every set of so many victims on one node is tried where amounts alone do not decide."""
-FinerKey = tuple[int, Fraction, int, str]
+FinerKey = tuple[int, int, int, str]
 """Which of two victims that cost the same goes first: unallocated, most served, latest start, id."""
 
 
@@ -146,10 +145,7 @@ def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int
             continue
         need_milli = max(0, size_milli - room_milli)
         if need_milli:
-            unallocated_milli = sum(
-                run.holdings[node.name] for run in node.runs.values() if not run.funded and run.leave_by_s is None
-            )
-            options.append(((max(0, need_milli - unallocated_milli), need_milli), node))
+            options.append(((max(0, need_milli - node.unallocated_milli), need_milli), node))
         else:
             options.append(((0, 0), node))
     options.sort(key=lambda option: (option[0], option[1].name))
@@ -267,10 +263,10 @@ def _disturbed(runs: Sequence[HeldRun]) -> tuple[int, int]:
 
 def _finer_key(claimant: Claimant, run: HeldRun) -> FinerKey:
     """Most served side first (for unallocated victims: most uncharged use), then the latest start, then the id."""
-    now_s = claimant.trial.now_s
+    reaches = claimant.trial.reaches
     if not run.funded:
-        return 0, -Fraction(run.leaf.account.uncharged.bring_to(now_s)), -run.started_s, run.id
-    return 1, -claimant.trial.reaches.served_by_side(claimant.leaf, run.leaf), -run.started_s, run.id
+        return 0, reaches.most_uncharged_first(run.leaf), -run.started_s, run.id
+    return 1, reaches.most_served_first(claimant.leaf)[run.leaf.id], -run.started_s, run.id
 
 
 def _first_to_leave(node: NodeState, need_milli: int) -> list[str]:

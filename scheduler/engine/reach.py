@@ -6,7 +6,7 @@ that has to answer for everybody looks at all leaves at once first (horizon.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 
@@ -250,7 +250,7 @@ class Reaches:
         self._are_promises_aside = False
         self._margin = swap_margin
         self._checked: dict[ReachKey, Reach] = {}
-        self._most_served: dict[tuple[str, str], Fraction] = {}
+        self._most_served: dict[str, dict[str, int]] = {}
 
     def forget(self) -> None:
         """Figures have changed."""
@@ -310,18 +310,36 @@ class Reaches:
         has = reach.has_whole_nodes_ever if is_whole else reach.has_on_one_node_ever
         return has(self._snapshot, need_milli)
 
-    def served_by_side(self, leaf: TreeNode, victim: TreeNode) -> Fraction:
+    def most_uncharged_first(self, leaf: TreeNode) -> int:
+        """A figure by which unallocated victims compare: lower for the leaf that has used more uncharged."""
+        return -leaf.account.uncharged.bring_to(self._snapshot.now_s)
+
+    def most_served_first(self, leaf: TreeNode) -> Mapping[str, int]:
+        """By leaf, a figure by which a leaf's funded victims compare: lower for the side that has been served more.
+
+        Of the leaves that had runs with their contract over when it was first asked for on these figures.
+        """
+        found = self._most_served.get(leaf.id)
+        if found is None:
+            nodes = self._snapshot.tree.nodes
+            served = [(self._served_by_side(leaf, nodes[other]), other) for other in self._snapshot.over_in]
+            served.sort(reverse=True)
+            found = self._most_served[leaf.id] = {}
+            rank, last = -1, None
+            for amount, other in served:
+                rank += amount != last
+                last = amount
+                found[other] = rank
+        return found
+
+    def _served_by_side(self, leaf: TreeNode, victim: TreeNode) -> Fraction:
         """What a victim's side has been served by its entitlement, so that sides of different levels compare.
 
         A side without entitlement counts as served most.
         """
-        key = (leaf.id, victim.id)
-        if key not in self._most_served:
-            side = victim if victim is leaf else sides(leaf, victim)[1]
-            served = side.account.served(self._snapshot.now_s)
-            found = served / side.entitlement if side.entitlement else Fraction(SERVED_MOST * SERVED_MOST + served)
-            self._most_served[key] = found
-        return self._most_served[key]
+        side = victim if victim is leaf else sides(leaf, victim)[1]
+        served = side.account.served(self._snapshot.now_s)
+        return served / side.entitlement if side.entitlement else Fraction(SERVED_MOST * SERVED_MOST + served)
 
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""

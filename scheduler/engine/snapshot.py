@@ -13,7 +13,7 @@ from typing import Any
 from .cluster import DEVICE_MILLI, HeldRun, Nodes, NodeState
 from .policy import Policy
 from .queues import LeafQueue, Stirred
-from .tree import BudgetTree, TreeNode
+from .tree import FUNDED, UNALLOCATED, BudgetTree, TreeNode
 from .values import BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
 
 DEFAULT_LOOKBACK_S = Policy().lookback_s
@@ -29,6 +29,7 @@ class Snapshot:
         queues: what waits, by leaf; leaves where nothing does are left out.
         stirred: what has moved among those that wait.
         runs_of: the funded runs of each leaf, by id.
+        over_in: by leaf, the number of runs whose contract is over and which were not told to leave.
         told: the reason code that a workload was told last, by id, where the caller keeps it here (`tell`).
         names: how to call a budget node in sentences, where that is not its id.
         unit: what the cluster is made of, as people call one of it.
@@ -62,9 +63,10 @@ class Snapshot:
         self.reservations: dict[str, Reservation] = {}
         self.told: dict[str, str] = {}
         self.runs_of: dict[str, dict[str, HeldRun]] = {}
+        self.over_in: dict[str, int] = {}
         self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (reach.py)
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
-        self.size_codes: dict[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
+        self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
         for node in self.nodes.by_name.values():
@@ -193,7 +195,10 @@ class Snapshot:
         queue = self.queues.get(leaf.id)
         if queue is None:
             queue = self.queues[leaf.id] = LeafQueue(self.stirred)
-        insort(queue.of(workload), (-workload.priority, workload.submitted_s, workload.id, workload))
+        entries = queue.of(workload)
+        if not entries:
+            self.tree.ask(leaf, _kind(workload), asks=True)
+        insort(entries, (-workload.priority, workload.submitted_s, workload.id, workload))
         queue.join_group(workload, self.told)
 
     def dequeue(self, workload_id: str) -> Workload:
@@ -208,6 +213,8 @@ class Snapshot:
         entries = queue.of(workload)
         key = (-workload.priority, workload.submitted_s, workload.id)
         del entries[bisect_left(entries, key)]
+        if not entries:
+            self.tree.ask(self.leaf(workload.leaf), _kind(workload), asks=False)
         if not queue.funded and not queue.unallocated:
             del self.queues[workload.leaf]
         return workload
@@ -307,6 +314,7 @@ class Snapshot:
 
     def _end_contract(self, run: HeldRun) -> None:
         run.is_over = True
+        self._count_over(run, +1)
         for node in (self.tree.root, *run.leaf.path):
             node.account.run_contracts(self.now_s, -run.size_milli)
         self._soften(run, +1)
@@ -319,6 +327,13 @@ class Snapshot:
             for node in (self.tree.root, *run.leaf.path):
                 node.account.run_contracts(self.now_s, -run.size_milli)
                 node.account.commit(-run.size_milli * (run.contract_end_s - self.now_s))
+
+    def _count_over(self, run: HeldRun, change: int) -> None:
+        number = self.over_in.get(run.leaf.id, 0) + change
+        if number:
+            self.over_in[run.leaf.id] = number
+        else:
+            self.over_in.pop(run.leaf.id, None)
 
     def _soften(self, run: HeldRun, sign: int) -> None:
         for name, amount_milli in run.holdings.items():
@@ -351,6 +366,7 @@ class Snapshot:
                 raise ValueError(f"node {name!r} holds more than it has, with run {run.id!r}")
             if run.leave_by_s is None and not run.funded:
                 node.soft_milli += amount_milli
+                node.unallocated_milli += amount_milli
             if amount_milli < DEVICE_MILLI:
                 node.take_device(run)
             self._resettle(node)
@@ -360,6 +376,8 @@ class Snapshot:
         del self.runs[run.id]
         if run.funded:
             del self.runs_of[run.leaf.id][run.id]
+            if run.is_over and run.leave_by_s is None:
+                self._count_over(run, -1)
         for name, amount_milli in run.holdings.items():
             node = self.nodes.by_name[name]
             del node.runs[run.id]
@@ -367,6 +385,8 @@ class Snapshot:
             node.held_milli -= amount_milli
             if run.leave_by_s is None and (run.is_over or not run.funded):
                 node.soft_milli -= amount_milli
+                if not run.funded:
+                    node.unallocated_milli -= amount_milli
             if amount_milli < DEVICE_MILLI:
                 node.leave_device(run)
             self._resettle(node)
@@ -376,6 +396,8 @@ class Snapshot:
         was_leaving = run.leave_by_s is not None
         run.leave_by_s = leave_by_s
         softer = was_leaving - (leave_by_s is not None)
+        if run.is_over:
+            self._count_over(run, softer)
         for name, amount_milli in run.holdings.items():
             node = self.nodes.by_name[name]
             if leave_by_s is None:
@@ -384,6 +406,8 @@ class Snapshot:
                 node.leaving[run.id] = run
             if run.is_over or not run.funded:
                 node.soft_milli += softer * amount_milli
+                if not run.funded:
+                    node.unallocated_milli += softer * amount_milli
             self._resettle(node)
 
     def set_health(self, name: str, health: Health, usable_from_s: int | None = None) -> None:
@@ -448,3 +472,7 @@ class Snapshot:
             node.reservations.remove(reservation)
             self.nodes.changes.append(node)
         return reservation
+
+
+def _kind(workload: Workload) -> int:
+    return FUNDED if workload.min_runtime_s else UNALLOCATED

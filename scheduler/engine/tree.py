@@ -9,6 +9,8 @@ from math import lcm
 from .values import BudgetNode, LeafUse, LevelFigures
 from .windows import FOR_EVER_S, Window
 
+FUNDED, UNALLOCATED = 0, 1
+"""The two kinds of what waits."""
 SERVED_MOST = 1 << 62
 """The rank of a side without shares."""
 BENT = (0, 0, 0, -FOR_EVER_S)
@@ -170,12 +172,15 @@ class TreeNode:
 
     `weight` turns served amounts of siblings into integers that compare as served / shares do: it is the
     least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares. `level`
-    is that of its children.
+    is that of its children. `asking` are its children below which something waits in an entitled leaf: funded, and
+    unallocated; of a leaf, `asks` says whether something does.
     """
 
     __slots__ = (
         "_beaten_sides",
         "account",
+        "asking",
+        "asks",
         "children",
         "closed",
         "entitlement",
@@ -200,6 +205,8 @@ class TreeNode:
         self.account = account
         self.level = Level()
         self.children = self.level.children
+        self.asks = [False, False]
+        self.asking: tuple[dict[str, TreeNode], dict[str, TreeNode]] = ({}, {})
         self._beaten_sides: tuple[list[int], tuple[frozenset[str], ...]] = ([], ())
         self.path: tuple[TreeNode, ...] = (*parent.path, self) if parent else ()
         self.leaf_ids: tuple[str, ...] = (node.id,)
@@ -289,6 +296,30 @@ class BudgetTree:
             node.whole = whole
         self._weigh(self.root)
         self._note_bare()
+        for node in self.nodes.values():
+            for asking in node.asking:
+                asking.clear()
+        for leaf in self.leaves():
+            for kind in (FUNDED, UNALLOCATED):
+                if leaf.asks[kind]:
+                    self.ask(leaf, kind, asks=True)
+
+    def ask(self, leaf: TreeNode, kind: int, *, asks: bool) -> None:
+        """Something (`FUNDED` or `UNALLOCATED`) waits in a leaf, or nothing of that kind does any longer."""
+        leaf.asks[kind] = asks
+        if not leaf.is_entitled:
+            return
+        for node in reversed(leaf.path):
+            assert node.parent is not None
+            asking = node.parent.asking[kind]
+            if asks:
+                if node.id in asking:
+                    return
+                asking[node.id] = node
+            else:
+                del asking[node.id]
+                if asking:
+                    return
 
     def close(self, name: str) -> None:
         """A node, and all below it, takes no workloads any more (section 8)."""
