@@ -409,7 +409,7 @@ def _expression(term: Term) -> re.Pattern[str]:
 
 
 ABOUT = """\
-Each word has one meaning: on pages, in the API, in letters and in these documents. `manage.py glossary` writes this
+Each word has one meaning: on pages, in the API, in letters and in these documents. `manage.py documents` writes this
 file from `budgets/glossary.py`."""
 
 

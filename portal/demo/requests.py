@@ -9,6 +9,9 @@ from budgets.models import Role
 from budgets.services import comments, requests
 from portal.demo.organisation import Laboratory
 
+MIXTURES_MORE = 600
+"""What A1a asks of A1, in basis points."""
+
 
 def ask(lab: Laboratory, now: datetime) -> None:
     """A researcher of A1a asks for more of A1, whose lead works there as well, so that it lies with program A; one of
@@ -20,7 +23,7 @@ def ask(lab: Laboratory, now: datetime) -> None:
     mixtures = requests.draft(
         node=lab.nodes["A1a"],
         cluster=cluster,
-        more_basis_points=600,
+        more_basis_points=MIXTURES_MORE,
         starts_on=day + timedelta(days=3),
         ends_on=day + timedelta(days=31),
         useless_on=day + timedelta(days=17),

@@ -14,6 +14,11 @@ from scheduler.queries import review_figures
 
 LOOKS_BACK = timedelta(weeks=4)
 MEETS_IN = timedelta(days=6)
+HELD_TITLE = "Language, review of the autumn"
+ASKED_BASIS_POINTS = 500
+"""What A3 asks of A."""
+MOVED_BASIS_POINTS = 300
+"""What it gets, and A1 gives."""
 
 
 def hold(lab: Laboratory, now: datetime) -> None:
@@ -32,7 +37,7 @@ def _held(lab: Laboratory, now: datetime) -> Review:
     request = requests.draft(
         node=lab.nodes["A3"],
         cluster=lab.clusters["north"],
-        more_basis_points=500,
+        more_basis_points=ASKED_BASIS_POINTS,
         starts_on=monday,
         why="The winter release has to pass the long evaluations twice before it goes out: 40 runs of 16 GPUs.",
         otherwise="They run one after the other, and the release waits until the end of January.",
@@ -41,7 +46,7 @@ def _held(lab: Laboratory, now: datetime) -> Review:
     requests.submit(request=request, by=request.author)
     review = reviews.plan(
         node=lab.nodes["A"],
-        title="Language, review of the autumn",
+        title=HELD_TITLE,
         period_from=day - LOOKS_BACK,
         period_until=day,
         meets_at=now,
@@ -54,7 +59,7 @@ def _held(lab: Laboratory, now: datetime) -> Review:
     gives = review.items.get(node=lab.nodes["A1"], cluster=lab.clusters["north"])
     reviews.mark(
         item=asks,
-        pencil=asks.now + 300,
+        pencil=asks.now + MOVED_BASIS_POINTS,
         reason="The release is what the program is measured by. The second pass can use what others leave at night.",
         not_funded="2.00 % of the 5.00 %: the second pass of the long evaluations.",
         look_again_on=monday + LOOKS_BACK,
@@ -62,7 +67,7 @@ def _held(lab: Laboratory, now: datetime) -> Review:
     )
     reviews.mark(
         item=gives,
-        pencil=gives.now - 300,
+        pencil=gives.now - MOVED_BASIS_POINTS,
         reason="Its large run of the autumn is over; the next one starts in February.",
         by=pi,
     )

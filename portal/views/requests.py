@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
 from budgets.authority import INSIDE_ROLES, may, nodes_with, roles_of
@@ -33,7 +33,7 @@ from scheduler.queries.review_figures import useful_milli_s
 PER_PAGE = 50
 LOOKED_AT = timedelta(days=28)
 """The time of the asker's own figures."""
-STATES = {"open": "open", "decided": "decided", "all": "all"}
+STATES = {"open": gettext_lazy("open"), "decided": gettext_lazy("decided"), "all": gettext_lazy("all")}
 
 
 def visible(person: Person) -> QuerySet[Request]:

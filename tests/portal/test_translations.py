@@ -98,7 +98,7 @@ def test_code_and_templates_are_read_as_they_are_looked_up() -> None:
 def test_the_glossary_in_the_documents_is_the_one_of_the_code() -> None:
     with translation.override(settings.LANGUAGE_CODE):
         written = glossary.as_markdown()
-    assert (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8") == written, "run manage.py glossary"
+    assert (REPOSITORY / "docs" / "glossary.md").read_text(encoding="utf-8") == written, "run manage.py documents"
 
 
 def test_words_beside_a_word_are_there() -> None:

@@ -1,0 +1,24 @@
+"""`manage.py documents`: write what of docs/ follows from the source: the glossary, and the guides' worked examples."""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.utils import translation
+
+from budgets import glossary
+from portal.demo import examples
+
+
+class Command(BaseCommand):
+    """Write the files; the tests compare them."""
+
+    help = "Writes docs/glossary.md and the worked examples of the guides from the source."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """In English, as all of docs/."""
+        folder = settings.BASE_DIR / "docs"
+        with translation.override(settings.LANGUAGE_CODE):
+            (folder / "glossary.md").write_text(glossary.as_markdown(), encoding="utf-8")
+            for path, text in examples.guides(folder):
+                path.write_text(text, encoding="utf-8")
