@@ -65,7 +65,7 @@ def span_named(request: HttpRequest, on: date) -> Span:
     """
     if "pace_from" in request.GET or "pace_until" in request.GET:
         first, last = day_named(request, "pace_from", on), day_named(request, "pace_until", on)
-        if not first <= last < first + DAYS_MAX * DAY or not 2000 <= first.year <= 2200:
+        if not 2000 <= first.year <= last.year <= 2200 or not first <= last < first + DAYS_MAX * DAY:
             raise BadRequest(
                 gettext("pace_from: {first} to {last} is not a time of 1 to {days} days").format(
                     first=first, last=last, days=DAYS_MAX

@@ -61,6 +61,11 @@ class Period:
         return Step.HOUR if self.end - self.start <= HOURLY_UP_TO * DAY else Step.DAY
 
     @property
+    def live_end(self) -> datetime:
+        """Its end for what needs no whole hours: now, where it is not past."""
+        return self.end if self.is_past else self.now
+
+    @property
     def steps(self) -> Steps:
         """Its hours or days."""
         return steps(self.start, self.end, self.step)

@@ -109,7 +109,7 @@ class Fairness(Api):
         """The children of a node."""
         where, period, parent = cluster_named(cluster, clusters()), period_named(request), parent_named(request)
         level = level_of(parent, where, period)
-        longest = fairness.waited_longest(parent, where, period.start, period.end, period.now)
+        longest = fairness.waited_longest(parent, where, period.start, period.live_end, period.now)
         return Response(
             {
                 "cluster": where.name,
@@ -152,7 +152,7 @@ class Waits(Api):
     def get(self, request: Request, cluster: str) -> Response:
         """Of work at or below a node."""
         where, period, node = cluster_named(cluster, clusters()), period_named(request), node_of(request)
-        found = waits.by_class(node, where, period.start, period.end, period.now)
+        found = waits.by_class(node, where, period.start, period.live_end, period.now)
         return Response(
             {
                 "cluster": where.name,
@@ -231,7 +231,7 @@ class Priorities(Api):
         where = cluster_named(request.query_params.get("cluster"), clusters())
         period, person = period_named(request, "28d"), self.person()
         only = None if manages(person, node) else person.pk
-        leaves = priorities.by_leaf(node, where, period.start, period.end, period.now)
+        leaves = priorities.by_leaf(node, where, period.start, period.live_end, period.now)
         return Response(
             {
                 "cluster": where.name,
@@ -253,7 +253,7 @@ class Priorities(Api):
                 ],
                 "people": [
                     {"name": row.name, "submitted": row.submitted, "raised": row.raised}
-                    for row in priorities.by_person(node, where, period.start, period.end, only=only)
+                    for row in priorities.by_person(node, where, period.start, period.live_end, only=only)
                 ],
             }
         )  # fmt: skip

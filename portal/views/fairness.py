@@ -159,7 +159,7 @@ class FairnessPage(Page):
             "level": level,
             "sentence": sentence(level, where),
             "chart": figure_charts.owed_and_given(level.fair, where) if is_known else None,
-            "longest": fairness.waited_longest(parent, where, period.start, period.end, period.now),
+            "longest": fairness.waited_longest(parent, where, period.start, period.live_end, period.now),
             "class_words": CLASS_WORDS,
             "has_outside": lent.OUTSIDE in level.matrix.lenders,
             "has_unallocated": lent.UNALLOCATED in level.matrix.borrowers,

@@ -28,7 +28,7 @@ class PrioritiesPage(Page):
         among = clusters()
         where = cluster_named(request.GET.get("cluster"), among)
         period = period_named(request, "28d")
-        leaves = priorities.by_leaf(node, where, period.start, period.end, period.now)
+        leaves = priorities.by_leaf(node, where, period.start, period.live_end, period.now)
         manages = has_role(person, node.path, [Role.MANAGER])
         context = {
             **period.context(),
@@ -39,7 +39,9 @@ class PrioritiesPage(Page):
             "leaves": leaves,
             "manages": manages,
             "sentence": sentence(node, leaves),
-            "people": priorities.by_person(node, where, period.start, period.end, only=None if manages else person.pk),
+            "people": priorities.by_person(
+                node, where, period.start, period.live_end, only=None if manages else person.pk
+            ),
         }
         return render_page(request, "priorities", context)
 

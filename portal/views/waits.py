@@ -53,7 +53,7 @@ class WaitsPage(Page):
         where = cluster_named(cluster, among)
         period = period_named(request)
         node = node_of(request)
-        found = waits.by_class(node, where, period.start, period.end, period.now)
+        found = waits.by_class(node, where, period.start, period.live_end, period.now)
         started = [(class_title(each), each) for each in found if each.count]
         context = {
             **period.context(),
@@ -96,7 +96,7 @@ class WaitsCsv(Page):
         """One row a class."""
         self.allow("cluster.see")
         where, period, node = cluster_named(cluster, clusters()), period_named(request), node_of(request)
-        found = waits.by_class(node, where, period.start, period.end, period.now)
+        found = waits.by_class(node, where, period.start, period.live_end, period.now)
         rows = self.rows(found, node.code, where.name, period)
         return csv_response(f"waits {where.name} {node.code} {period.on}", HEADER, rows)
 
@@ -104,6 +104,10 @@ class WaitsCsv(Page):
         """Under HEADER; whole seconds."""
         for each in found:
             yield (
-                each.name, node, cluster, period.start, period.end, each.count, each.median_s, each.p90_s,
+                each.name,
+                node,
+                cluster,
+                period.start,
+                period.live_end, each.count, each.median_s, each.p90_s,
                 each.longest_s, each.still, each.still_longest_s, *each.bins,
             )  # fmt: skip
