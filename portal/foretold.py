@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.utils.translation import gettext, ngettext
 
@@ -11,15 +11,21 @@ from portal import formats
 from scheduler.queries.forecast import Foretold
 from scheduler.services.forecasts import TrackRecord
 
+LEAST_STRIP = timedelta(hours=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a page says of a forecast. `low`, `middle` and `high` are per cent of the strip from now to `until`."""
+    """What a page says of a forecast.
+
+    `low`, `middle` and `high` are per cent of a strip of time from now to `ends_at`.
+    """
 
     foretold: Foretold
     sentence: str
     basis: str
     record: str
+    ends_at: datetime | None = None
     low: float = 0.0
     middle: float = 0.0
     high: float = 100.0
@@ -29,17 +35,25 @@ def said_of(foretold: Foretold, now: datetime) -> Said:
     """In words."""
     if not foretold.is_known:
         return Said(foretold, "", "", record_said(foretold.record))
-    low, middle, high = (
-        _part(at, now, foretold.until) for at in (foretold.low_at, foretold.middle_at, foretold.high_at)
-    )
-    return Said(foretold, _sentence(foretold, now), _basis(foretold), record_said(foretold.record), low, middle, high)
+    ends_at = _end(foretold, now)
+    marks = (_part(at, now, ends_at) for at in (foretold.low_at, foretold.middle_at, foretold.high_at))
+    record = record_said(foretold.record)
+    return Said(foretold, _sentence(foretold, now), _basis(foretold), record, ends_at, *marks)
 
 
-def _part(at: datetime | None, now: datetime, until: datetime | None) -> float:
-    """Where an instant lies between now and the horizon, in per cent."""
-    if at is None or until is None or until <= now:
+def _end(foretold: Foretold, now: datetime) -> datetime:
+    """The strip ends where the forecast did, or, for a range that is near, somewhat after it."""
+    assert foretold.until is not None
+    if foretold.high_at is None:
+        return foretold.until
+    return min(foretold.until, now + max(LEAST_STRIP, 2 * (foretold.high_at - now)))
+
+
+def _part(at: datetime | None, now: datetime, ends_at: datetime) -> float:
+    """Where an instant lies on the strip, in per cent."""
+    if at is None or ends_at <= now:
         return 100.0
-    return round(min(100.0, max(0.0, 100 * ((at - now) / (until - now)))), 1)
+    return round(min(100.0, max(0.0, 100 * ((at - now) / (ends_at - now)))), 1)
 
 
 def _sentence(foretold: Foretold, now: datetime) -> str:
