@@ -35,7 +35,9 @@ def mode_of(cluster: Cluster, at: datetime) -> Mode:
 
 def modes_at(at: datetime) -> dict[int, Mode]:
     """Of every cluster that has a step, by its id; the others follow contracts. One query."""
-    steps = RolloutStep.objects.filter(starts_at__lte=at).order_by("cluster", "-starts_at", "-pk").distinct("cluster")
+    steps = (
+        RolloutStep.objects.filter(starts_at__lte=at).order_by("cluster_id", "-starts_at", "-pk").distinct("cluster_id")
+    )
     return {step.cluster_id: Mode(step.mode) for step in steps}
 
 
