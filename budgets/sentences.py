@@ -17,6 +17,8 @@ from functools import lru_cache
 from django.utils.dates import MONTHS_3, WEEKDAYS_ABBR
 from django.utils.translation import get_language, gettext, gettext_noop
 
+from budgets.models import BudgetNode
+
 ENGLISH = "en"
 NARROW_NBSP = "\u202f"
 AT_GIVEN = "at the instant given"
@@ -58,13 +60,25 @@ def _many(text: str) -> str:
     """Several names: A and B; A, B and C; A, B and 4 others."""
     more = MORE_NAMES.match(text)
     if more:
-        if " and " in more[1] or " and " in more[2]:
-            raise TwoWays(text)
         return gettext("{first}, {second} and {number} others").format(first=more[1], second=more[2], number=more[3])
     parts = text.split(" and ")
-    if len(parts) != 2:
+    halves = [(" and ".join(parts[:at]), " and ".join(parts[at:])) for at in range(1, len(parts))]
+    if len(halves) > 1:
+        known = _names_with_and()
+        halves = [each for each in halves if all(_is_one(half, known) for half in each)]
+    if len(halves) != 1:
         raise TwoWays(text)
-    return gettext("{first} and {last}").format(first=parts[0], last=parts[1])
+    return gettext("{first} and {last}").format(first=halves[0][0], last=halves[0][1])
+
+
+def _is_one(half: str, known: frozenset[str]) -> bool:
+    """Whether what stands on one side of the "and" is names without one, or with one that belongs to them."""
+    return all(" and " not in each or each in known for each in half.split(", "))
+
+
+def _names_with_and() -> frozenset[str]:
+    """The budget nodes that have an "and" in their name. One query, for lists that could be read in two ways."""
+    return frozenset(BudgetNode.objects.filter(name__contains=" and ").values_list("name", flat=True))
 
 
 def _places(text: str) -> str:
@@ -110,11 +124,16 @@ PATTERNS: dict[str, re.Pattern[str]] = {}
 """What is looked for, by its English text, in this order."""
 
 
+def forget() -> None:
+    """Take every sentence apart anew."""
+    _said.cache_clear()
+
+
 def add(patterns: Iterable[str]) -> None:
     """Know these patterns from now on; whoever stores a sentence adds its pattern."""
     for pattern in patterns:
         PATTERNS.setdefault(pattern, compiled(pattern))
-    _said.cache_clear()
+    forget()
 
 
 def compiled(pattern: str) -> re.Pattern[str]:
@@ -230,6 +249,10 @@ add(
         # sending
         gettext_noop("no e-mail address or mail server, and no webhook"),
         # words that are stored as such: states, kinds, roles, and what the ledger calls its fields
+        gettext_noop("abstains"),
+        gettext_noop("dissents"),
+        gettext_noop("elsewhere"),
+        gettext_noop("reallocations"),
         gettext_noop("draft"),
         gettext_noop("submitted"),
         gettext_noop("returned"),

@@ -102,10 +102,10 @@ def of_template(source: str, engine: Engine) -> Iterator[Phrase]:
     for node in nodes.get_nodes_by_type(TranslateNode):
         literal = node.filter_expression.var.literal
         if isinstance(literal, str):
-            context = node.message_context.var.literal if node.message_context else None
+            context = str(node.message_context.var) if node.message_context else None
             yield Phrase(literal.replace("%", "%%"), context=context)
     for node in nodes.get_nodes_by_type(BlockTranslateNode):
-        context = node.message_context.var.literal if node.message_context else None
+        context = str(node.message_context.var) if node.message_context else None
         one, _ = node.render_token_list(node.singular)
         many = node.render_token_list(node.plural)[0] if node.plural else None
         yield Phrase(one, plural=many, context=context)

@@ -197,13 +197,17 @@ def edge_labels(entitled: list[float], within: list[float], short: list[float], 
         return []
     top = max(max(entitled), *(e + b for e, b in zip(entitled, borrowed, strict=True)), 1e-9) * 1.05
     wanted = [
-        (entitled[-1], f"<b>{entitled[-1]:,.1f} entitled</b>", "role:ink"),
-        (within[-1] / 2, "delivered", "role:ink-2"),
+        (
+            entitled[-1],
+            gettext("<b>{number} entitled</b>").format(number=formats.half_up(Fraction(entitled[-1]), 1)),
+            "role:ink",
+        ),
+        (within[-1] / 2, gettext("delivered"), "role:ink-2"),
     ]
     if short[-1]:
-        wanted.append((within[-1] + short[-1] / 2, "owed, not<br>delivered", "role:short"))
+        wanted.append((within[-1] + short[-1] / 2, gettext("owed, not<br>delivered"), "role:short"))
     if borrowed[-1]:
-        wanted.append((entitled[-1] + borrowed[-1], "borrowed", "role:ink-2"))
+        wanted.append((entitled[-1] + borrowed[-1], gettext("borrowed"), "role:ink-2"))
     labels: list[Figure] = []
     floor = 0.0
     for at, words, colour in sorted(wanted):

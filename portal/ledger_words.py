@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from django.utils.translation import gettext, gettext_lazy
+from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 
 from budgets.models import LedgerEntry
 from budgets.sentences import said
@@ -16,7 +16,7 @@ VERBS = {
     "node.created": gettext_lazy("node created"),
     "node.renamed": gettext_lazy("renamed"),
     "node.moved": gettext_lazy("moved"),
-    "node.closed": gettext_lazy("closed"),
+    "node.closed": pgettext_lazy("node", "closed"),
     "share.changed": gettext_lazy("share changed"),
     "role.granted": gettext_lazy("role given"),
     "role.ended": gettext_lazy("role ended"),

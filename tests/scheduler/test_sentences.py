@@ -8,6 +8,7 @@ import pytest
 from django.utils import translation
 
 from budgets import sentences
+from budgets.services import tree
 from scheduler import sentences as scheduler_sentences
 from scheduler.simulator import parse, simulate
 from tests.scenario_expectations import SHARED
@@ -66,13 +67,24 @@ def test_numbers_units_and_names_are_said_as_the_language_does() -> None:
     "text",
     [
         "We run one of the three, and freeze the recipe without knowing.",
-        "Waiting: Research and Development and Robotics have had less of their share.",
         "",
     ],
 )
-def test_what_people_wrote_and_what_could_be_read_two_ways_stays(text: str) -> None:
+def test_what_people_wrote_stays(text: str) -> None:
     with translation.override("es"):
         assert sentences.said(text) == text
+
+
+@pytest.mark.django_db
+def test_a_list_that_could_be_read_in_two_ways_is_told_by_the_names_that_there_are() -> None:
+    text = "Waiting: Research and Development and Robotics have had less of their share."
+    with translation.override("es"):
+        assert sentences.said(text) == text
+        sentences.forget()
+        tree.create_root(code="LAB", name="Research and Development")
+        assert sentences.said(text) == (
+            "En espera: Research and Development y Robotics han recibido menos de su cuota."
+        )
 
 
 def test_english_readers_get_what_is_stored() -> None:
