@@ -11,6 +11,7 @@ from scheduler.services import (
     bad_ends,
     directories,
     forecasts,
+    hindsight,
     hooks,
     passes,
     simulating,
@@ -95,6 +96,17 @@ def run_simulation_part(part_id: int) -> bool:
 def make_forecast(forecast_id: int) -> bool:
     """Make a forecast that somebody asked for by looking."""
     return forecasts.make(forecast_id)
+
+
+@shared_task(
+    acks_late=False,
+    time_limit=forecasts.TIME_LIMIT_S + 30,
+    soft_time_limit=forecasts.TIME_LIMIT_S,
+    ignore_result=True,
+)
+def look_back(cluster_id: int) -> int:
+    """Make forecasts in hindsight, where too few have a known end."""
+    return hindsight.look_back(Cluster.objects.get(pk=cluster_id))
 
 
 @shared_task(ignore_result=True)

@@ -37,6 +37,7 @@ class Forecast(models.Model):
     ended_at = SecondField(null=True, blank=True)
     took_ms = models.PositiveIntegerField(null=True, blank=True)
     error = models.CharField(max_length=300, blank=True)
+    looks_back = models.BooleanField(default=False, help_text="it was made later, with what was known at `at`")
 
     class Meta:
         ordering = ["-id"]
@@ -44,6 +45,9 @@ class Forecast(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["cluster"], name="one_forecast_at_a_time", condition=Q(state__in=("waiting", "running"))
+            ),
+            models.UniqueConstraint(
+                fields=["cluster", "at"], name="one_look_back_at_an_instant", condition=Q(looks_back=True)
             ),
             models.CheckConstraint(
                 name="forecast_ends_once",

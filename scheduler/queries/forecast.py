@@ -71,7 +71,10 @@ def of_workload(workload: Workload, since: datetime, now: datetime, *, asks: boo
     percent = WHOLE_PERCENT * latest.draws // latest.draws_wanted if latest.draws_wanted else 0
     start = (
         ForecastStart.objects.filter(
-            workload=workload, forecast__state=Forecast.State.FINISHED, forecast__at__gte=since
+            workload=workload,
+            forecast__state=Forecast.State.FINISHED,
+            forecast__looks_back=False,
+            forecast__at__gte=since,
         )
         .select_related("forecast")
         .defer("futures")
@@ -107,4 +110,4 @@ def _horizon(start: ForecastStart) -> timedelta:
 
 
 def _latest(workload: Workload) -> Forecast | None:
-    return Forecast.objects.filter(cluster=workload.cluster_id).order_by("-id").first()
+    return Forecast.objects.filter(cluster=workload.cluster_id, looks_back=False).order_by("-id").first()

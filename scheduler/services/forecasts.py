@@ -93,7 +93,7 @@ def look(
         now: the instant.
     """
     instant = now or timezone.now()
-    last = Forecast.objects.filter(cluster=cluster).order_by("-id").first()
+    last = Forecast.objects.filter(cluster=cluster, looks_back=False).order_by("-id").first()
     if last is not None and last.state in OPEN:
         if (last.touched_at or last.asked_at) > instant - LOST_AFTER:
             return last
@@ -117,15 +117,18 @@ def _ask(cluster: Cluster, now: datetime) -> Forecast | None:
 
 
 def _send(forecast_id: int) -> None:
+    _send_on("scheduler.tasks.make_forecast", forecast_id)
+
+
+def _send_on(task: str, pk: int) -> None:
+    """Give a worker something to do. Where no broker takes it, it is given up, and asked for again by who looks."""
     if not settings.CELERY_BROKER_URL:
         return
-    work = current_app.signature(
-        "scheduler.tasks.make_forecast", args=[forecast_id], queue=simulating.QUEUE, immutable=True
-    )
+    work = current_app.signature(task, args=[pk], queue=simulating.QUEUE, immutable=True)
     try:
         work.apply_async(retry=False, expires=LOST_AFTER.total_seconds())
-    except Exception as error:  # whatever kombu or the socket raises: it is given up, and asked for again
-        log.warning("forecast_not_sent", forecast=forecast_id, error=str(error))
+    except Exception as error:  # whatever kombu or the socket raises
+        log.warning("forecast_not_sent", task=task, pk=pk, error=str(error))
 
 
 def _give_up(row: Forecast, now: datetime) -> None:
@@ -168,6 +171,7 @@ def make(forecast_id: int) -> bool:
         if not _end(row, began_s, at=loaded.now, draws=drawn):
             return False
         _store(row, found, present, loaded)
+    _send_on("scheduler.tasks.look_back", row.cluster_id)
     return True
 
 
@@ -219,7 +223,7 @@ def _store(row: Forecast, found: Mapping[str, list[int | None]], present: Presen
 
 def _forget(latest: Forecast) -> None:
     """Drop older ones but for the first of each hour, and all that are very old."""
-    older = Forecast.objects.filter(cluster=latest.cluster, pk__lt=latest.pk).exclude(state__in=OPEN)
+    older = Forecast.objects.filter(cluster=latest.cluster, looks_back=False, pk__lt=latest.pk).exclude(state__in=OPEN)
     kept: set[int] = set()
     drop: list[int] = []
     for pk, state, at in older.order_by("pk").values_list("pk", "state", "at"):
