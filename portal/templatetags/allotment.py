@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from django import template
+from django.http import QueryDict
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext, gettext_lazy
@@ -45,6 +46,12 @@ for name in (
 
 FULL_BAR_PERCENT = 125
 """Where every bar in a cell ends; its tick stands at 100."""
+
+
+@register.filter
+def pairs(query: QueryDict) -> list[tuple[str, str]]:
+    """What an address says, for forms that keep it. (`request.GET.items` would look for a parameter of that name.)"""
+    return list(query.items())
 
 
 @register.filter

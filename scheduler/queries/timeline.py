@@ -25,6 +25,7 @@ from scheduler.simulator.recorded import UnfitSpell
 from scheduler.simulator.timeline import INSIDE, UNALLOCATED, Bar, Promise, Row, Shelf, Team, Timeline
 from scheduler.simulator.timeline_cells import BARS_MAX, Cells, Grid, View, cells_of, grid_of
 from scheduler.simulator.timeline_figures import TeamLine, by_team
+from scheduler.simulator.variants import UNASSIGNED
 
 OTHER = Team("other", "Other", 0)
 
@@ -83,15 +84,16 @@ def machine_of(cluster: Cluster, start: datetime) -> Machine:
 
 
 def teams_by_code(codes: Collection[str]) -> tuple[list[Team], dict[str, int]] | None:
-    """All teams, and the index of the team of each of these budget nodes; None where some of them are not there.
+    """All teams, and the index of the team of each of these budget nodes; None where some of them are not there. What a
+    scenario calls unassigned is no node, and nobody's.
 
     One query.
     """
     teams, index, ids = _teams()
-    if not all(code in ids for code in codes):
+    if not all(code in ids or code.endswith(UNASSIGNED) for code in codes):
         return None
     other = len(teams) - 1
-    return teams, {code: index.get(ids[code], other) for code in codes}
+    return teams, {code: index.get(ids.get(code, 0), other) for code in codes}
 
 
 def _teams() -> tuple[list[Team], dict[int, int], dict[str, int]]:

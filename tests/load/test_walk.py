@@ -1,0 +1,61 @@
+"""No page needs more than 30 queries, 300 ms, 300 KB of charts or 10,000 marks, with 2,000 projects, 500 requests and
+50,000 workloads: every address of pages and API, as people of four kinds.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from budgets.models import BudgetNode, Request
+from scheduler.models import Run, UsageHour, Workload
+from tests.addresses import filled, patterns
+from tests.load import walk
+from tests.load.people import PROGRAMS, PROJECTS
+from tests.load.work import WORKLOADS
+from tests.load.world import World
+
+pytestmark = [pytest.mark.long, pytest.mark.django_db]
+
+MORE = (
+    "/workloads/?state=finished&page=200",
+    "/workloads/?find=P00.00-",
+    "/workloads/?owner=me",
+    "/queue/north/?page=3",
+    "/queue/north/?find=train",
+    "/clusters/north/timeline/?window=30d",
+    "/clusters/north/timeline/?window=7d&team=P00",
+    "/clusters/north/timeline/?window=1d&nodes=n000:n015",
+    "/audit/?page=300",
+    "/audit/?node=P00",
+    "/messages/?page=30",
+    "/requests/?page=9",
+    "/decisions/?page=4",
+    "/people/?page=5",
+    "/people/?find=res01",
+    "/search/?find=P00",
+    "/search/?find=Project+7",
+    "/tree/north/?open=P00&open=P01",
+    "/budget/LAB/?cluster=north&tab=history",
+    "/files/usage/?node=LAB&cluster=north",
+    "/api/v1/budget/LAB/usage/?cluster=north",
+    "/api/v1/workloads/?limit=200",
+)
+"""Addresses whose parameters ask for more than the plain page."""
+
+
+def test_the_laboratory_is_as_large_as_it_says(world: World) -> None:
+    assert BudgetNode.objects.filter(kind="project").count() == PROGRAMS * PROJECTS == 2_000
+    assert Request.objects.count() == 500
+    assert Workload.objects.count() == WORKLOADS == 50_000
+    assert Run.objects.count() >= world.runs >= 50_000
+    assert UsageHour.objects.count() > 500_000
+
+
+@pytest.mark.parametrize("person", walk.PEOPLE)
+def test_every_page_is_quick(world: World, person: str) -> None:
+    client = walk.signed_in(person)
+    values = walk.values(world)
+    paths = [path for pattern in patterns() for path in filled(pattern, values)]
+    costs = [walk.measure(client, person, path) for path in [*paths, *MORE]]
+    assert [each.path for each in costs if each.status >= 500] == []
+    assert [words for each in costs for words in each.too_much()] == []
