@@ -4,6 +4,7 @@ table beside each from the same values.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from fractions import Fraction
@@ -31,6 +32,8 @@ from scheduler.queries.pyramid import Point, Pyramid
 from scheduler.queries.spans import Steps
 from scheduler.queries.waits import BOUNDS_S, ClassWaits
 
+SHADES = (100, 60, 35, 80, 48, 25)
+"""How strong a team's colour is drawn for the first, second ... child that bears it: children have their parent's."""
 GAP = 0.07
 """Between charts that stand above one another, as a part of the height."""
 
@@ -203,7 +206,7 @@ def bin_names() -> list[str]:
 def wait_distribution(classes: Sequence[tuple[str, ClassWaits]]) -> Figure:
     """How many per cent of each class waited how long; one chart a class, above one another, with the same bins."""
     names = bin_names()
-    top = 1.3 * max((100 * max(waits.bins) / waits.count for _, waits in classes if waits.count), default=100)
+    top = 1.45 * max((100 * max(waits.bins) / waits.count for _, waits in classes if waits.count), default=100)
     short = [name.replace(formats.NBSP, " ") for name in names]
     data, axes, titles = [], {}, []
     for place, ((title, waits), domain) in enumerate(zip(classes, panels(len(classes)), strict=True), start=1):
@@ -224,7 +227,7 @@ def wait_distribution(classes: Sequence[tuple[str, ClassWaits]]) -> Figure:
     return {
         "data": data,
         "layout": layout(
-            margin={"l": 8, "r": 12, "t": 16, "b": 64},
+            margin={"l": 40, "r": 12, "t": 16, "b": 64},
             hovermode="closest",
             xaxis=axis(type="category", showgrid=False, anchor=f"y{len(classes)}", tickangle=-30, fixedrange=True),
             annotations=titles,
@@ -233,25 +236,27 @@ def wait_distribution(classes: Sequence[tuple[str, ClassWaits]]) -> Figure:
     }
 
 
-def pace_to_the_end(pace: Pace, grown: Sequence[tuple[datetime, int]], cluster: Cluster) -> Figure:
-    """Delivered as it grew, beside an even use of the entitlement, and the range at the end of the period.
+def pace_to_the_end(
+    pace: Pace, grown: Sequence[tuple[datetime, int]], due: Sequence[tuple[datetime, int]], cluster: Cluster
+) -> Figure:
+    """Delivered as it grew, beside the entitlement as it comes due, and the range at the end of the period.
 
-    `grown` is what had been delivered by each instant, from 0 on.
+    `grown` is what had been delivered by each instant, from 0 on, and `due` what it was or will be entitled to by then.
     """
 
-    def hours(milli_s: int | Fraction) -> float:
+    def hours(milli_s: int) -> float:
         return round(float(Fraction(milli_s) / formats.MILLI_S_PER_HOUR), 1)
 
-    xs, ys = [wall(at) for at, _ in grown], [hours(amount) for _, amount in grown]
-    begin, now, end = wall(pace.start), wall(pace.at), wall(pace.end)
+    now, end = wall(pace.at), wall(pace.end)
     data = [
         {
-            "type": "scatter", "mode": "lines", "name": gettext("even use of the entitlement"), "x": [begin, end],
-            "y": [0, hours(pace.entitled_milli_s)], "line": {"color": "role:ink", "width": 2},
-            "hovertemplate": "%{y:,.0f}",
+            "type": "scatter", "mode": "lines", "name": gettext("even use of the entitlement"),
+            "x": [wall(at) for at, _ in due], "y": [hours(amount) for _, amount in due],
+            "line": {"color": "role:ink", "width": 2}, "hovertemplate": "%{y:,.0f}",
         },
         {
-            "type": "scatter", "mode": "lines", "name": gettext("delivered"), "x": xs, "y": ys, "fill": "tozeroy",
+            "type": "scatter", "mode": "lines", "name": gettext("delivered"), "x": [wall(at) for at, _ in grown],
+            "y": [hours(amount) for _, amount in grown], "fill": "tozeroy",
             "line": {"color": "role:delivered", "width": 2}, "fillcolor": "role:delivered/25",
             "hovertemplate": "%{y:,.0f}",
         },
@@ -275,7 +280,7 @@ def pace_to_the_end(pace: Pace, grown: Sequence[tuple[datetime, int]], cluster: 
         "data": data,
         "layout": layout(
             margin={"l": 56, "r": 12, "t": 28, "b": 40},
-            xaxis=axis(type="date", showgrid=False, tickformatstops=TIME_STOPS, range=[begin, end]),
+            xaxis=axis(type="date", showgrid=False, tickformatstops=TIME_STOPS, range=[wall(pace.start), end]),
             yaxis=axis(rangemode="tozero", nticks=5, tickformat=",~g"),
             annotations=[
                 {**unit_title(formats.hours_word(cluster.unit)), "xshift": -52},
@@ -293,10 +298,15 @@ def who_got(series: Sequence[tuple[str, int | None, Sequence[int]]], steps: Step
     starts = [wall(start) for start, _ in bounds]
     spans = [(end - start).total_seconds() for start, end in bounds]
     below = [0.0] * len(starts)
-    data = []
+    ends = [*starts, wall(bounds[-1][1])]
+    data: list[Figure] = []
+    used: Counter[int | None] = Counter()
+    middles: list[tuple[float, str]] = []
     for name, colour, amounts in series:
+        shade = SHADES[min(used[colour], len(SHADES) - 1)]
+        used[colour] += 1
         heights = [round(amount / (MILLI * span), 3) for amount, span in zip(amounts, spans, strict=True)]
-        team = f"role:team-{colour or 0}"
+        team = f"role:team-{colour or 0}/{shade}"
         texture = (
             {"pattern": {"shape": "-", "size": 5, "solidity": 0.25, "fgcolor": "role:bg/26", "bgcolor": team}}
             if colour is not None and colour >= TEXTURED_FROM
@@ -314,13 +324,35 @@ def who_got(series: Sequence[tuple[str, int | None, Sequence[int]]], steps: Step
                 marker={"color": team, "line": {"width": 0}, **texture},
             )
         )
+        middles.append((below[-1] + heights[-1] / 2, name))
         below = [round(base + height, 3) for base, height in zip(below, heights, strict=True)]
+        data.append({
+            "type": "scatter", "mode": "lines", "x": ends, "y": [*below, *below[-1:]], "hoverinfo": "skip",
+            "line": {"color": "role:bg", "width": 1, "shape": "hv"},
+        })  # fmt: skip
     return {
         "data": data,
         "layout": layout(
-            margin={"l": 44, "r": 12, "t": 28, "b": 40},
+            margin={"l": 44, "r": 64, "t": 28, "b": 40},
             xaxis=axis(type="date", showgrid=False, tickformatstops=TIME_STOPS, hoverformat=HOVER_FORMATS[steps.step]),
             yaxis=axis(rangemode="tozero", nticks=5, tickformat=",~g"),
-            annotations=[unit_title(mean_of(cluster, is_hourly=steps.step == "hour"))],
+            annotations=[
+                unit_title(mean_of(cluster, is_hourly=steps.step == "hour")),
+                *at_the_edge(middles, max(below)),
+            ],
         ),
     }
+
+
+def at_the_edge(middles: Sequence[tuple[float, str]], top: float) -> list[Figure]:
+    """Names at the right edge, each where its last band is, pushed apart; the legend below has all of them again."""
+    labels: list[Figure] = []
+    floor = 0.0
+    for at, name in middles:
+        at = max(at, floor)
+        floor = at + top * 0.09
+        labels.append({
+            "text": name, "xref": "paper", "x": 1, "yref": "y", "y": at, "xanchor": "left", "xshift": 8,
+            "showarrow": False, "font": {"color": "role:ink-2"}, "name": "edge",
+        })  # fmt: skip
+    return labels

@@ -50,7 +50,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """What had been delivered by an instant, and what an even use would have been."""
+    """What had been delivered by an instant, and what would have been by an even use of the entitlement."""
 
     at: datetime
     delivered_milli_s: int
@@ -103,35 +103,46 @@ def pace_context(request: HttpRequest, node: BudgetNode, cluster: Cluster, on: d
         "span": span,
         "spans": SPANS,
         "pace_sentence": sentence(node, cluster, found, span),
-        "pace_chart": figure_charts.pace_to_the_end(
-            found, [(each.at, each.delivered_milli_s) for each in grown], cluster
-        )
-        if is_known
-        else None,
+        "pace_chart": chart_of(found, grown, cluster) if is_known else None,
         "grown": grown,
         "method": gettext(
             "The forecast fills the days still to come with stretches of {stretch} days drawn from the last {days}, "
             "each day's delivered as a part of what it was entitled to, and lays them on what these days are entitled "
-            "to, with every change of shares that is decided. Of 1,000 draws the middle one and the range that holds "
-            "{range} of 100 are shown. It knows no holidays, and no change of habits."
+            "to, with every change of shares that is decided; that the past is only a sample widens the range. Of "
+            "1,000 draws the middle one and the range that holds {range} of 100 are shown. It knows no holidays, and "
+            "no change of habits."
         ).format(stretch=STRETCH_DAYS, days=HISTORY_DAYS, range=RANGE_PERCENT),
         "history_min": HISTORY_DAYS_MIN,
     }
 
 
+def chart_of(found: Pace, grown: Sequence[Grown], cluster: Cluster) -> dict[str, Any]:
+    """The chart of a pace."""
+    delivered = [(each.at, each.delivered_milli_s) for each in grown]
+    return figure_charts.pace_to_the_end(found, delivered, due_of(found, grown), cluster)
+
+
 def grown_of(node: BudgetNode, cluster: Cluster, found: Pace) -> Sequence[Grown]:
-    """Delivered as it grew, day by day, from 0 on; beside it an even use of the whole entitlement."""
+    """Delivered as it grew, day by day, from 0 on; beside it the entitlement as it came due."""
     if found.at <= found.start:
         return []
     days = steps(found.start, found.at, Step.DAY)
-    amounts = usage.charged_by_step([node], cluster, days.starts, days.end)[node.pk]
-    length_s = int((found.end - found.start).total_seconds())
-    total, grown = 0, [Grown(found.start, 0, 0)]
+    amounts = usage.by_step([node], cluster, days.starts, days.end)[node.pk]
+    delivered, even, grown = 0, 0, [Grown(found.start, 0, 0)]
     for (_, end), amount in zip(days.bounds(), amounts, strict=True):
-        total += amount
-        even = found.entitled_milli_s * int((end - found.start).total_seconds()) // length_s
-        grown.append(Grown(end, total, even))
+        delivered, even = delivered + amount.charged_milli_s, even + amount.entitled_milli_s
+        grown.append(Grown(end, delivered, even))
     return grown
+
+
+def due_of(found: Pace, grown: Sequence[Grown]) -> list[tuple[datetime, int]]:
+    """The entitlement as it came and will come due, up to the end of the period."""
+    due = [(each.at, each.even_milli_s) for each in grown]
+    at = found.at
+    for amount in found.to_come_milli_s:
+        at = min(at + DAY, found.end)
+        due.append((at, due[-1][1] + amount))
+    return due
 
 
 def sentence(node: BudgetNode, cluster: Cluster, found: Pace, span: Span) -> str:
@@ -147,9 +158,9 @@ def sentence(node: BudgetNode, cluster: Cluster, found: Pace, span: Span) -> str
         return gettext("{code} used {used} of what {words} entitled it to.").format(
             code=node.code, used=used, words=span.words
         )
-    said = gettext(
-        "{code} has used {used} of what {words} entitles it to, with {gone} of the time gone: {pace}."
-    ).format(code=node.code, used=used, words=span.words, gone=gone, pace=pace_words(found))
+    said = gettext("{code} has used {used} of what {words} entitles it to, with {gone} of it gone: {pace}.").format(
+        code=node.code, used=used, words=span.words, gone=gone, pace=pace_words(found)
+    )
     if found.forecast is None:
         return said
     whole = found.entitled_milli_s
@@ -163,6 +174,7 @@ def sentence(node: BudgetNode, cluster: Cluster, found: Pace, span: Span) -> str
 def pace_words(found: Pace) -> str:
     """Ahead of, behind, or about at an even use."""
     assert found.used is not None
+    assert found.gone is not None
     points = round((found.used - found.gone) * 100)
     if abs(points) <= EVEN_POINTS:
         return gettext("about an even pace")

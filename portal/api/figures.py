@@ -291,7 +291,7 @@ def paced(found: Pace) -> dict[str, Any]:
         "at": moment(found.at),
         "entitled_milli_s": found.entitled_milli_s,
         "used": ratio(found.books.charged_milli_s, found.entitled_milli_s),
-        "gone": [found.gone.numerator, found.gone.denominator],
+        "gone": ratio(found.books.entitled_milli_s, found.entitled_milli_s),
         "books": books(found.books),
         "forecast": None
         if forecast is None

@@ -69,14 +69,17 @@ class PrioritiesOut(PeriodOut):
 
 
 class PaceOut(PeriodOut):
-    """How far a budget is used beside how far its time is gone; `forecast` is null where there is none."""
+    """How much of what a period entitles to is used, beside how much of it has come due.
+
+    `forecast` is null where there is none.
+    """
 
     node = serializers.CharField()
     cluster = serializers.CharField()
     at = serializers.DateTimeField()
     entitled_milli_s = serializers.IntegerField()
     used = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
-    gone = serializers.ListField(child=serializers.IntegerField())
+    gone = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
     books = serializers.DictField()
     forecast = serializers.DictField(allow_null=True)
 

@@ -239,8 +239,9 @@ def children_over_time(children: Sequence[Child], cluster: Cluster, period: Peri
     if not known:
         return {"children_chart": None}
     steps = period.steps
-    amounts = usage.charged_by_step([child.row.node for child in known], cluster, steps.starts, steps.end)
-    most = min(TEAMS_DRAWN, charts.MARKS_MAX // len(steps.starts))
+    found = usage.by_step([child.row.node for child in known], cluster, steps.starts, steps.end)
+    amounts = {pk: [each.charged_milli_s for each in values] for pk, values in found.items()}
+    most = min(TEAMS_DRAWN, charts.MARKS_MAX // (2 * len(steps.starts) + 1) - 1)  # each has bars and an edge
     drawn = {
         child.row.node.pk
         for child in sorted(known, key=lambda each: (-each.books.charged_milli_s, each.row.node.code))[:most]

@@ -2,8 +2,8 @@
 
 The forecast is a resampling, not a promise: the days still to come are filled with stretches of STRETCH_DAYS days that
 are drawn from the last HISTORY_DAYS, each day's delivered as a part of what that day was entitled to, and laid on what
-the days to come are entitled to (changes of shares that are decided already included). It knows no holidays, and no
-change of habits.
+the days to come are entitled to (changes of shares that are decided already included). That the past is itself only a
+sample widens the range. It knows no holidays, and no change of habits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Pace:
     """A budget in a period [start, end), as it stands at `at`, a whole hour.
 
     Attributes:
-        entitled_milli_s: of the whole period; of the time to come with the shares and devices of now and as decided.
+        to_come_milli_s: what each stretch of 24 hours from `at` on is entitled to, the last one cut at the end: with
+            the devices of now, and with the shares of now and as decided.
         books: of the time that is over.
         forecast: None where nothing is to come, or too little is known.
     """
@@ -57,15 +58,19 @@ class Pace:
     start: datetime
     at: datetime
     end: datetime
-    entitled_milli_s: int
+    to_come_milli_s: Sequence[int]
     books: Books
     forecast: Forecast | None
 
     @property
-    def gone(self) -> Fraction:
-        """How much of the time is over."""
-        length = self.end - self.start
-        return Fraction(int((min(self.at, self.end) - self.start).total_seconds()), int(length.total_seconds()))
+    def entitled_milli_s(self) -> int:
+        """What the whole period entitles to."""
+        return self.books.entitled_milli_s + sum(self.to_come_milli_s)
+
+    @property
+    def gone(self) -> Fraction | None:
+        """How much of what the period entitles to has come due: its time, weighed by the shares of each day."""
+        return Fraction(self.books.entitled_milli_s, self.entitled_milli_s) if self.entitled_milli_s else None
 
     @property
     def used(self) -> Fraction | None:
@@ -92,7 +97,7 @@ def pace(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, at:
     forecast = None
     if at < end and len(ratios) >= HISTORY_DAYS_MIN and any(to_come):
         forecast = _forecast(ratios, to_come, books.charged_milli_s, seed=f"{node.pk} {cluster.pk} {end:%Y-%m-%d}")
-    return Pace(start, at, end, books.entitled_milli_s + sum(to_come), books, forecast)
+    return Pace(start, at, end, to_come, books, forecast)
 
 
 def _entitled_by_day(node: BudgetNode, cluster: Cluster, at: datetime, end: datetime) -> list[int]:
@@ -134,18 +139,31 @@ def _ratios(history: Series, at: datetime) -> list[float]:
 
 
 def _forecast(ratios: Sequence[float], to_come: Sequence[int], so_far: int, *, seed: str) -> Forecast:
-    """Draw, always the same for the same node and period, and take the middle and the range."""
+    """Draw, always the same for the same node and period, and take the middle and the range.
+
+    What is known of the past is itself a sample: so each draw first draws what the past could have been, and moves all
+    days to come by the difference of the means. Without that, the range is too narrow, the more so the longer it is.
+    """
     chance = Random(seed)
+    mean = sum(ratios) / len(ratios)
+    whole = sum(to_come)
     ends = []
     for _ in range(DRAWS):
-        total, at = 0.0, 0
-        while at < len(to_come):
-            begin = chance.randrange(len(ratios))
-            for step in range(min(STRETCH_DAYS, len(to_come) - at)):
-                total += ratios[(begin + step) % len(ratios)] * to_come[at + step]
-            at += STRETCH_DAYS
-        ends.append(total)
+        past = _stretches(ratios, len(ratios), chance)
+        moved = sum(past) / len(past) - mean
+        days = _stretches(ratios, len(to_come), chance)
+        total = sum(ratio * entitled for ratio, entitled in zip(days, to_come, strict=True)) + moved * whole
+        ends.append(max(0.0, total))
     ends.sort()
     tail = DRAWS * (100 - RANGE_PERCENT) // 200
     low, middle, high = (so_far + round(ends[place]) for place in (tail, DRAWS // 2, DRAWS - 1 - tail))
     return Forecast(low, middle, high, len(ratios))
+
+
+def _stretches(ratios: Sequence[float], days: int, chance: Random) -> list[float]:
+    """So many days, in stretches of STRETCH_DAYS that begin anywhere; behind the last day comes the first one again."""
+    found: list[float] = []
+    while len(found) < days:
+        begin = chance.randrange(len(ratios))
+        found += [ratios[(begin + step) % len(ratios)] for step in range(STRETCH_DAYS)]
+    return found[:days]

@@ -174,24 +174,33 @@ def totals(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end: 
     return found
 
 
-CHARGED_SQL = """
-SELECT node_id, width_bucket(hour, %(starts)s::timestamptz[]) - 1, sum(charged_milli_s)::bigint
+STEPS_SQL = """
+SELECT node_id, width_bucket(hour, %(starts)s::timestamptz[]) - 1, sum(charged_milli_s)::bigint,
+    sum(entitled_milli_s)::bigint
 FROM scheduler_usagehour
 WHERE cluster_id = %(cluster)s AND node_id = ANY(%(nodes)s) AND hour >= %(start)s AND hour < %(end)s GROUP BY 1, 2"""
 
 
-def charged_by_step(
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What was delivered in a step, and what the node was entitled to in it."""
+
+    charged_milli_s: int = 0
+    entitled_milli_s: int = 0
+
+
+def by_step(
     nodes: Sequence[BudgetNode], cluster: Cluster, starts: Sequence[datetime], end: datetime
-) -> dict[int, list[int]]:
+) -> dict[int, list[Delivered]]:
     """What was delivered to each node in each step that begins at one of `starts`, by node id. One query."""
-    found = {node.pk: [0] * len(starts) for node in nodes}
+    found = {node.pk: [Delivered()] * len(starts) for node in nodes}
     values: dict[str, Any] = {
         "cluster": cluster.pk, "nodes": list(found), "starts": list(starts), "start": starts[0], "end": end,
     }  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(CHARGED_SQL, values)
-        for node_id, place, charged in cursor:
-            found[node_id][place] = charged
+        cursor.execute(STEPS_SQL, values)
+        for node_id, place, charged, entitled in cursor:
+            found[node_id][place] = Delivered(charged, entitled)
     return found
 
 

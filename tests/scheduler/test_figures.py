@@ -154,10 +154,11 @@ def test_the_database_balances_hours_as_the_rule_does(lab, north) -> None:
     rows = UsageHour.objects.filter(hour__gte=at(HOUR_S), hour__lt=at(40 * HOUR_S))
     plain = {node.pk: sum((balance_of(row) for row in rows if row.node_id == node.pk), usage.Books()) for node in nodes}
     assert found == plain
-    charged = usage.charged_by_step(nodes, north, steps(at(HOUR_S), at(40 * HOUR_S), Step.DAY).starts, at(40 * HOUR_S))
-    assert {pk: sum(amounts) for pk, amounts in charged.items()} == {
-        pk: books.charged_milli_s for pk, books in plain.items()
-    }
+    found = usage.by_step(nodes, north, steps(at(HOUR_S), at(40 * HOUR_S), Step.DAY).starts, at(40 * HOUR_S))
+    assert {
+        pk: (sum(each.charged_milli_s for each in values), sum(each.entitled_milli_s for each in values))
+        for pk, values in found.items()
+    } == {pk: (books.charged_milli_s, books.entitled_milli_s) for pk, books in plain.items()}
 
 
 def test_spans_are_cut_where_the_organisations_days_begin(settings) -> None:
@@ -255,7 +256,8 @@ def test_an_even_use_is_forecast_to_go_on_evenly_on_the_shares_that_are_decided(
     # a half of 8 devices until the 20th of March (8 days from now), then a quarter for the 2 days that are left
     to_come = 8 * 24 * 4_000 * HOUR_S + 2 * 24 * 2_000 * HOUR_S
     so_far = 10 * 24 * 4_000 * HOUR_S
-    assert (found.gone, found.is_over) == (Fraction(1, 2), False)
+    assert found.to_come_milli_s == [24 * 4_000 * HOUR_S] * 8 + [24 * 2_000 * HOUR_S] * 2
+    assert (found.gone, found.is_over) == (Fraction(so_far, so_far + to_come), False)
     assert found.entitled_milli_s == so_far + to_come
     assert found.used == Fraction(so_far * 3 // 4, so_far + to_come)
     expected = (so_far + to_come) * 3 // 4
