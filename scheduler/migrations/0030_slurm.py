@@ -217,17 +217,15 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["cluster", "job_id"],
-                "indexes": [models.Index(fields=["run"], name="slurm_job_of_run")],
+                "indexes": [
+                    models.Index(fields=["run"], name="slurm_job_of_run"),
+                    models.Index(fields=["cluster", "job_id"], name="slurm_job_by_id"),
+                ],
                 "constraints": [
                     models.UniqueConstraint(
                         condition=models.Q(("gone_at__isnull", True)),
                         fields=("workload",),
                         name="one_slurm_job_a_workload",
-                    ),
-                    models.UniqueConstraint(
-                        condition=models.Q(("gone_at__isnull", True)),
-                        fields=("cluster", "job_id"),
-                        name="slurm_job_of_one_workload",
                     ),
                 ],
             },

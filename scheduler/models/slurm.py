@@ -101,13 +101,13 @@ class SlurmJob(models.Model):
 
     class Meta:
         ordering = ["cluster", "job_id"]
-        indexes = [models.Index(fields=["run"], name="slurm_job_of_run")]
+        indexes = [
+            models.Index(fields=["run"], name="slurm_job_of_run"),
+            models.Index(fields=["cluster", "job_id"], name="slurm_job_by_id"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["workload"], name="one_slurm_job_a_workload", condition=Q(gone_at__isnull=True)
-            ),
-            models.UniqueConstraint(
-                fields=["cluster", "job_id"], name="slurm_job_of_one_workload", condition=Q(gone_at__isnull=True)
             ),
         ]
 

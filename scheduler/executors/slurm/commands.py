@@ -15,6 +15,8 @@ PREFIX = "allotment"
 MARK = re.compile(rf"{PREFIX}:([a-z0-9]{{8,40}}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}):([0-9]{{1,18}})")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASTER_PORT_FIRST, MASTER_PORTS = 20_000, 20_000
+FENCED = 91
+"""Exit status of a script that finds that its run has begun before: a controller that was killed had forgotten that."""
 DRAIN_MARK = "allotment:"
 """How a drain begins that we asked for; others are an admin's, and never ended by us."""
 
@@ -124,6 +126,7 @@ def script_of(job: Submission) -> str:
         first=MASTER_PORT_FIRST,
         ports=MASTER_PORTS,
         rank=RANK,
+        fenced=FENCED,
     )
 
 
@@ -131,6 +134,7 @@ SCRIPT = """\
 #!/bin/sh
 mkdir -p {workload} && cd {workload} || exit 90
 {exports}mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k)
+mkdir -p .allotment && mkdir ".allotment/run-${{mark##*:}}" || exit {fenced}
 export ALLOTMENT_RUN="${{mark##*:}}" ALLOTMENT_WORKLOAD={workload} ALLOTMENT_DEVICES={devices}
 export MASTER_ADDR="$SLURMD_NODENAME" MASTER_PORT=$(({first} + SLURM_JOB_ID % {ports}))
 export WORLD_SIZE="$SLURM_JOB_NUM_NODES" LOCAL_WORLD_SIZE=1 LOCAL_RANK=0

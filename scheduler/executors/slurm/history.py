@@ -12,7 +12,7 @@ from scheduler.executors.slurm.reading import BAR, Row, lines_of, table
 
 COLUMNS = (
     "JobIDRaw", "Account", "User", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw", "TimelimitRaw",
-    "AllocTRES", "ReqTRES", "NNodes", "NodeList", "ExitCode",
+    "AllocTRES", "ReqTRES", "NNodes", "NodeList", "ExitCode", "JobName",
 )  # fmt: skip
 NEEDED = ("Account", "User", "State", "Submit", "Start", "End")
 UNIT = "\x1f"
@@ -51,6 +51,7 @@ class PastJob:
     node_count: int
     nodes: Sequence[str]
     exit_code: int
+    name: str = ""
 
     @property
     def ran_s(self) -> int:
@@ -110,6 +111,7 @@ def _job(row: Row) -> PastJob | None:
         node_count=row.whole("NNodes", missing=0) if "NNodes" in row.cells else 0,
         nodes=row.hosts("NodeList") if "NodeList" in row.cells else [],
         exit_code=row.exit_code("ExitCode") if "ExitCode" in row.cells else 0,
+        name=row.text("JobName") if "JobName" in row.cells else "",
     )
 
 

@@ -187,6 +187,21 @@ def _record(source: str, number: int, line: str, first: str) -> Row:
     return Row(source, number, cells)
 
 
+def boot_time(text: str) -> datetime:
+    """When the controller began, as `scontrol show config` says.
+
+    Raises:
+        Unreadable: it does not say so.
+    """
+    for number, line in lines_of(text):
+        name, _sign, value = line.partition("=")
+        if name.strip() == "BOOT_TIME":
+            found = Row("scontrol show config", number, {"BOOT_TIME": value}).instant("BOOT_TIME")
+            if found is not None:
+                return found
+    raise Unreadable("scontrol show config", 0, "BOOT_TIME", "is missing")
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 

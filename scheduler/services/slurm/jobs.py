@@ -1,8 +1,9 @@
 """Jobs of ours: which of them carry which workload out, and what they say of runs.
 
-A workload has at most one job at a time. The row is bound to a run before Slurm hears of it, so a crash at any point
-leaves one of two states, and each next look goes on from there: the job still waits, held, and is released again; or it
-has run, and says so. A job whose row was never written is found by its comment.
+A workload has at most one job at a time, which its comment names; ids alone are no proof. The row is bound to a run
+before Slurm hears of it, so a crash at any point leaves one of two states, and each next look goes on from there: the
+job still waits, held, and is released again; or it has run, and says so. A job whose row was never written is found by
+its comment.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from scheduler.executors.base import Cause, RankFact, RankState
-from scheduler.executors.slurm import SlurmError, commands, history
+from scheduler.executors.slurm import SlurmError, commands, history, reading
 from scheduler.executors.slurm.calling import Caller
 from scheduler.executors.slurm.jobs import ENDED, NODE_ENDED, WAITING, Job
 from scheduler.models import Rank, Run, SlurmJob, SlurmLink, Workload
@@ -51,15 +52,21 @@ class Ours:
     ranks: dict[int, list[Place]] = field(default_factory=dict)
 
     def job_of(self, row: SlurmJob) -> Job | None:
-        """What Slurm says of a row's job."""
-        return self.listed.get(row.job_id)
+        """What Slurm says of a row's job. A controller that was killed may forget a job, and give its id away anew."""
+        job = self.listed.get(row.job_id)
+        return job if job is not None and self.is_of(job, row.workload.code) else None
+
+    def is_of(self, job: Job, code: str) -> bool:
+        """Whether a job carries that workload out."""
+        mark = commands.mark_of(job.comment)
+        return mark is not None and (mark.token, mark.workload) == (self.link.token, code)
 
 
 def find(link: SlurmLink, listed: Sequence[Job], now: datetime) -> Ours:
     """Our jobs; those that were submitted without our writing it down are taken up, doubles noted in `extra`."""
     rows = SlurmJob.objects.filter(cluster=link.cluster, gone_at=None).select_related("workload", "run")
     ours = Ours(link, now, {job.id: job for job in listed}, {row.workload_id: row for row in rows})
-    known = {row.job_id for row in ours.rows.values()}
+    known = {row.job_id for row in ours.rows.values() if ours.job_of(row) is not None}
     marked = [(job, mark) for job in listed if (mark := commands.mark_of(job.comment)) is not None]
     strays = [
         (job, mark)
@@ -110,14 +117,26 @@ def report(ours: Ours, caller: Caller) -> None:
         if row.run is None or row.run.state == Run.State.ENDED:
             _cancelled_by_hand(ours, row, job)
             continue
+        is_forgotten = False
         if job.state == "CANCELLED" and row.kill_sent_at is None and row.run.stop_asked_at is None:
-            # Whoever cancels the job means the workload: it ends as that, and not as a failure.
-            workloads.cancel(workload=row.workload, by=None, reason="cancelled in Slurm", now=ours.now)
-            _remark(row, "cancelled in Slurm by hand")
-        said += _facts(ours, row, job)
+            is_forgotten = _has_restarted_since(caller, row.run.started_at)
+            if not is_forgotten:  # whoever cancels the job means the workload: it ends as that, and not as a failure
+                workloads.cancel(workload=row.workload, by=None, reason="cancelled in Slurm", now=ours.now)
+                _remark(row, "cancelled in Slurm by hand")
+        said += _facts(ours, row, job, is_forgotten=is_forgotten)
     if said:
         facts.report_all(cluster_id=ours.link.cluster_id, said=said)
     _renew(ours)
+
+
+def _has_restarted_since(caller: Caller, instant: datetime) -> bool:
+    """Whether Slurm's controller began anew since then: one that was killed forgets what it had just started, and
+    cancels what it cannot explain. That is nobody's wish."""
+    try:
+        began_at = reading.boot_time(caller(["scontrol", "show", "config"]))
+    except (SlurmError, ValueError):
+        return True
+    return began_at >= instant
 
 
 def _renew(ours: Ours) -> None:
@@ -180,15 +199,15 @@ def _remembered(row: SlurmJob, caller: Caller) -> history.PastJob | None:
     start = (row.submitted_at - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S")
     try:
         text = caller([*history.list_of(start, "now"), f"--jobs={row.job_id}"])
-        found = [job for job in history.read("sacct", text) if job.id == str(row.job_id)]
+        found = [job for job in history.read("sacct", text) if job.name == row.workload.code]
     except (SlurmError, ValueError):
         return None
     ended = [job for job in found if job.ended_at is not None]
     return ended[-1] if ended else None
 
 
-def _facts(ours: Ours, row: SlurmJob, job: Job) -> list[Said]:
-    """What a job says of the run that it was given."""
+def _facts(ours: Ours, row: SlurmJob, job: Job, *, is_forgotten: bool) -> list[Said]:
+    """What a job says of the run that it was given; of one that Slurm had forgotten, that it is lost."""
     run = row.run
     assert run is not None
     asked = run.stop_asked_at is not None
@@ -198,7 +217,7 @@ def _facts(ours: Ours, row: SlurmJob, job: Job) -> list[Said]:
             _remark(row, "requeued in Slurm by hand")
         return _said(ours, run, _exit(row, ours.now, None, None, cause, "requeued in Slurm", code))
     if job.state in ENDED:
-        return _said(ours, run, _end_of(ours, row, job, asked))
+        return _said(ours, run, _end_of(ours, row, job, asked, is_forgotten))
     if job.state in WAITING:
         if asked and job.is_held:  # it never began, and cannot any more
             return _said(
@@ -211,8 +230,11 @@ def _facts(ours: Ours, row: SlurmJob, job: Job) -> list[Said]:
     return []
 
 
-def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool) -> RankFact:
+def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool, is_forgotten: bool) -> RankFact:
     message = f"Slurm: {job.state.lower()}" + (f", {job.reason}" if job.reason else "")
+    if job.exit_code == commands.FENCED or is_forgotten:
+        forgot = "Slurm was restarted, and had forgotten that it ran"
+        return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, forgot)
     if job.state in NODE_ENDED:
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, message)
     cause = Cause.ASKED if asked else Cause.ITSELF

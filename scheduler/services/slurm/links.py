@@ -12,6 +12,7 @@ from django.core.exceptions import ValidationError
 from budgets.errors import InputError
 from budgets.models import Cluster
 from scheduler.executors.slurm import Caller
+from scheduler.executors.slurm.calling import TIMEOUT_S
 from scheduler.models import SlurmLink
 
 log = structlog.get_logger(__name__)
@@ -51,7 +52,7 @@ def connect(*, cluster: Cluster, **settings: Any) -> SlurmLink:
 
 def caller(link: SlurmLink) -> Caller:
     """How its commands are called."""
-    return Caller(conf=link.conf)
+    return Caller(conf=link.conf, timeout_s=TIMEOUT_S)
 
 
 def contacted(link: SlurmLink, at: datetime) -> None:

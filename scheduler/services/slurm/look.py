@@ -66,7 +66,7 @@ def _look(link: SlurmLink, now: datetime | None) -> Looked:
         if link.cluster.executor == Cluster.Executor.SLURM:
             _carry_out(link, caller, desk, at)
         else:
-            _read_only(link, caller, at)
+            desk.troubles += _read_only(link, caller, at)
         desk.troubles += shares.tend(link, caller, at)
     except (SlurmError, Unreadable) as error:
         links.failed(link, at, str(error))
@@ -116,7 +116,7 @@ def _carry_out(link: SlurmLink, caller: Caller, desk: orders.Desk, now: datetime
     orders.carry_out(ours, desk)
 
 
-def _read_only(link: SlurmLink, caller: Caller, now: datetime) -> None:
-    """Where Slurm decides: nodes, and what ran."""
-    nodes.take(link, read_nodes(link, caller), now)
-    usage.take(link, caller, slurm_jobs.read(caller(slurm_jobs.LIST)), now)
+def _read_only(link: SlurmLink, caller: Caller, now: datetime) -> list[str]:
+    """Where Slurm decides: nodes, and what ran. What could not be taken, in words."""
+    troubles = nodes.take(link, read_nodes(link, caller), now)
+    return troubles + usage.take(link, caller, slurm_jobs.read(caller(slurm_jobs.LIST)), now)

@@ -212,17 +212,23 @@ def _start_again(works: Works, desk: Desk, row: SlurmJob, run: Run) -> None:
     if job.state in WAITING:
         mark = commands.mark_of(job.comment)
         is_told = mark is not None and mark.run == run.pk and set(job.wanted_nodes) == set(works.nodes(run))
-        if job.is_held or not is_told:
+        if is_told and job.reason in HOPELESS:  # for some of these Slurm also holds the job
+            if desk.order(commands.cancel(job.id)):
+                _was_refused(works, row, run, f"Slurm will not start it: {job.reason}")
+        elif job.is_held or not is_told:
             _release(works, desk, row, run)
-        elif job.reason in HOPELESS and desk.order(commands.cancel(job.id)):
-            row.gone_at, row.kill_sent_at, row.note = works.now, works.now, f"Slurm will not start it: {job.reason}"
-            row.save(update_fields=["gone_at", "kill_sent_at", "note"])
-            works.ours.rows.pop(row.workload_id)
-            works.fail(run, RankState.FAILED, Cause.ITSELF, row.note, None)
     elif job.holds and job.nodes and set(job.nodes) != set(works.nodes(run)) and desk.order(*_requeue(job)):
         # Somebody had changed where it goes: what it held there was not ours to hold.
         row.note = f"was started on {', '.join(job.nodes)[:200]} by somebody else, and taken back"
         row.save(update_fields=["note"])
+
+
+def _was_refused(works: Works, row: SlurmJob, run: Run, why: str) -> None:
+    """Slurm would let a run wait for ever: it has failed."""
+    row.gone_at, row.kill_sent_at, row.note = works.now, works.now, why
+    row.save(update_fields=["gone_at", "kill_sent_at", "note"])
+    works.ours.rows.pop(row.workload_id)
+    works.fail(run, RankState.FAILED, Cause.ITSELF, why, None)
 
 
 def _restores(workload: Workload) -> bool:

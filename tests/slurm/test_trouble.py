@@ -1,0 +1,177 @@
+"""Slurm slow, away, restarted or killed: nothing is lost, nothing runs twice, and whoever looks is told."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from scheduler.loop import look_at
+from scheduler.models import Rank, Run, SlurmJob, SlurmLink, Workload
+from scheduler.services.slurm import links
+from tests.conftest import REPOSITORY
+from tests.scheduler.conftest import check_books
+from tests.slurm.conftest import Site
+
+pytestmark = pytest.mark.long
+
+STREAM_S = 90
+SETTLE_S = 120
+ONCE = """
+mkdir ran-$ALLOTMENT_RUN-$RANK || { echo twice; exit 9; }
+trap 'exit 143' TERM
+for piece in $(seq $1); do sleep 0.1; done
+echo done > ended-$ALLOTMENT_RUN-$RANK
+"""
+"""Each rank of each run leaves a mark; a second start would find it."""
+
+
+def test_killed_controllers_lose_nothing_and_run_nothing_twice(site: Site) -> None:
+    chance = random.Random(11)
+    kills, ends_s, dead_until_s = 0, time.monotonic() + STREAM_S, 0.0
+    while time.monotonic() < ends_s:
+        if Workload.objects.filter(state__in=Workload.OPEN_STATES).count() < 8:
+            gpus, contract = chance.choice([(1, 300), (4, 300), (8, 300), (16, 300), (2, 0), (8, 0)])
+            leaf = chance.choice([site.leaf, site.rival])
+            pieces = str(chance.randrange(1, 40))
+            site.submit(
+                "/bin/sh", "-c", ONCE, "once", pieces, gpus=gpus, min_runtime_s=contract, leaf=leaf, resumable=True
+            )
+        if dead_until_s and time.monotonic() > dead_until_s:
+            site.slurm.start_ctld()
+            dead_until_s = 0.0
+        elif not dead_until_s and chance.random() < 0.08:
+            site.slurm.kill("slurmctld")
+            dead_until_s = time.monotonic() + chance.random() * 3
+            kills += 1
+        site.step()
+        time.sleep(chance.random() * 0.3)
+    if dead_until_s:
+        site.slurm.start_ctld()
+    site.until(lambda: not Workload.objects.filter(state__in=Workload.OPEN_STATES).exists(), within_s=SETTLE_S)
+    assert kills >= 5
+    print(f"{kills} kills, {Workload.objects.count()} workloads, {Run.objects.count()} runs")
+    assert set(Workload.objects.values_list("state", flat=True)) == {"finished"}, site.told()
+    assert set(Run.objects.values_list("end_reason", flat=True)) <= {"finished", "preempted_unallocated"}, site.told()
+    jobs = site.slurm.root / "jobs"
+    for rank in Rank.objects.select_related("run__workload"):
+        if rank.run.end_reason == "finished":
+            assert (jobs / rank.run.workload.code / f"ended-{rank.run_id}-{rank.index}").exists()
+    assert not [path for path in jobs.glob("*.out") if "twice" in path.read_text()]
+    for run in Run.objects.filter(end_reason="preempted_unallocated"):
+        assert run.min_runtime_s == 0
+    check_books()
+    assert not [job for job in site.jobs() if job.holds]
+
+
+def test_an_outage_stops_decisions_and_nothing_else(site: Site) -> None:
+    gang = site.submit("sh", "-c", "sleep 4; echo done", gpus=8)
+    site.wait(gang, "running")
+    site.slurm.kill("slurmctld")
+    try:
+        looked = site.step()
+        assert looked is not None
+        assert not looked.reached
+        link = SlurmLink.objects.get(pk=site.link.pk)
+        assert link.is_failing
+        assert "contact" in link.error or "no answer" in link.error
+        assert links.may_decide(site.cluster, timezone.now())
+        assert not links.may_decide(site.cluster, timezone.now() + timedelta(minutes=1))
+        waits = site.submit("true", gpus=4)
+        time.sleep(5)
+        site.step()
+        gang.refresh_from_db()
+        waits.refresh_from_db()
+        assert (gang.state, waits.state in ("queued", "starting")) == ("running", True)
+    finally:
+        site.slurm.start_ctld()
+    site.wait(gang, "finished")
+    site.wait(waits, "finished")
+    run = site.run(gang)
+    assert run.ended_at is not None
+    assert run.running_at is not None
+    assert (run.ended_at - run.running_at).total_seconds() <= 7  # as it was, not as we learned of it
+    assert not SlurmLink.objects.get(pk=site.link.pk).is_failing
+
+
+def test_accounting_away_stops_no_job(site: Site) -> None:
+    site.slurm.kill("slurmdbd")
+    try:
+        SlurmLink.objects.update(drift_at=None)
+        gang = site.submit("true", gpus=8)
+        site.wait(gang, "finished")
+        assert "accounts:" in " ".join(SlurmLink.objects.get(pk=site.link.pk).troubles)
+    finally:
+        site.slurm.start_dbd()
+
+
+def test_a_slow_slurm_is_given_up_in_time(site: Site, tmp_path: Path, monkeypatch: Any) -> None:
+    slow = tmp_path / "scontrol"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("scheduler.services.slurm.links.TIMEOUT_S", 1.0)
+    began_s = time.monotonic()
+    looked = site.step()
+    assert looked is not None
+    assert not looked.reached
+    assert time.monotonic() - began_s < 5
+    assert "no answer within 1 s" in SlurmLink.objects.get(pk=site.link.pk).error
+
+
+def test_a_node_that_dies_is_down_and_its_gang_starts_elsewhere(site: Site) -> None:
+    gang = site.submit("sleep", "300", gpus=4, resumable=True)
+    site.wait(gang, "running")
+    (name,) = site.nodes_of(site.run(gang))
+    site.slurm.kill(name)
+    try:
+        site.until(lambda: gang.runs.count() == 2, within_s=90)
+        site.wait(gang, "running")
+        assert site.node(name).health == "down"
+    finally:
+        site.slurm.start_node(name)
+    first, second = gang.runs.order_by("number")
+    assert first.end_reason == "node_lost"
+    assert site.nodes_of(second) != [name]
+    assert sum(job.holds for job in site.jobs()) == 1
+
+
+def test_the_loop_carries_on_by_itself(site: Site, process_environment: dict[str, str]) -> None:
+    loop = subprocess.Popen(
+        [sys.executable, "manage.py", "slurm_sync", site.cluster.name],
+        cwd=REPOSITORY,
+        env=process_environment,
+        stdin=subprocess.DEVNULL,
+    )
+    try:
+        took = []
+        for _number in range(10):
+            work = site.submit("sh", "-c", "date +%s.%N", gpus=4)
+            ends_s = time.monotonic() + 30
+            while not Run.objects.filter(workload=work).exists():
+                look_at(site.cluster.pk, is_due=True)
+                assert time.monotonic() < ends_s, site.told()
+                time.sleep(0.2)
+            decided_s = time.time()
+            while not site.printed(work).strip():
+                assert time.monotonic() < ends_s, site.told()
+                time.sleep(0.02)
+            took.append(float(site.printed(work).split()[0]) - decided_s)
+            while Workload.objects.get(pk=work.pk).state != "finished":
+                assert time.monotonic() < ends_s, site.told()
+                time.sleep(0.1)
+        took.sort()
+        print(f"decision to process, by the loop: median {took[5]:.2f} s, worst of 10 {took[-1]:.2f} s")
+        assert took[-1] <= 3
+        assert SlurmJob.objects.exclude(gone_at=None).count() >= 8
+    finally:
+        loop.terminate()
+        assert loop.wait(20) == 0
