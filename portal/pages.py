@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from datetime import UTC, date, datetime
 from typing import Any, Protocol
 
@@ -65,9 +65,18 @@ class Once(Page):
     signing in again), it leads to the page.
     """
 
+    verbs: Container[str] = ()
+
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-        """The page, or what is done on it."""
-        if "verb" in kwargs and request.method in ("GET", "HEAD"):
+        """The page, or what is done on it.
+
+        Raises:
+            Http404: nobody can do that here.
+        """
+        verb = kwargs.get("verb")
+        if verb is not None and request.method in ("GET", "HEAD"):
+            if verb not in self.verbs:
+                raise Http404(gettext("There is no {verb!r} here.").format(verb=verb))
             return HttpResponseRedirect("../")
         return super().dispatch(request, *args, **kwargs)
 

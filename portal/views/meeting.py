@@ -44,6 +44,8 @@ class Meeting(Page):
 class Item(Once):
     """One item, for whoever looks at another than the presenter shows; marking it and speaking to it come here."""
 
+    verbs = ("mark", "speak")
+
     def get(self, request: HttpRequest, number: int, position: int) -> HttpResponse:
         """Its screen."""
         row = review_numbered(request.user, number)  # type: ignore[arg-type]

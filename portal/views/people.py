@@ -53,6 +53,8 @@ class People(Page):
 class PersonPage(Once):
     """One person's roles over time; administrators disable, enable, and erase the name."""
 
+    verbs = ("disable", "enable", "erase")
+
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
         """The page."""
         return self.show(request, self.person(number), ReasonForm(initial={"action": new_action()}))
@@ -165,7 +167,12 @@ class Delegations(Once):
 
     def get(self, request: HttpRequest, number: int | None = None) -> HttpResponse:
         """The page; one delegation has none of its own."""
-        return self.show(request) if number is None else HttpResponseRedirect(reverse("delegations"))
+        if number is None:
+            return self.show(request)
+        by: Person = request.user  # type: ignore[assignment]
+        if not Delegation.objects.filter(Q(giver=by) | Q(delegate=by), pk=number).exists():
+            raise Http404(gettext("There is no delegation {number} of yours.").format(number=number))
+        return HttpResponseRedirect(reverse("delegations"))
 
     def post(self, request: HttpRequest, number: int | None = None) -> HttpResponse:
         """Give one, or take one back."""

@@ -44,6 +44,8 @@ def reallocation_numbered(person: Person, number: int) -> Reallocation:
 class ReallocationPage(Once):
     """The page, and approving, denying, withdrawing or commenting on it."""
 
+    verbs = frozenset(DONE)
+
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
         """The page."""
         return self.show(request, reallocation_numbered(request.user, number), {})  # type: ignore[arg-type]

@@ -63,6 +63,8 @@ def answered_by(row: Request) -> Reallocation | None:
 class RequestPage(Once):
     """The page, and what one does on it: each button is a form of its own that comes here with its verb."""
 
+    verbs = VERBS
+
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
         """The page."""
         row = request_numbered(request.user, number)  # type: ignore[arg-type]

@@ -144,6 +144,8 @@ class PlanReview(Once):
 class ReviewPage(Once):
     """A review: what it will look at, its agenda with the running total, or what came of it; and what one does."""
 
+    verbs = ("open", "cancel", "close", "take_up")
+
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
         """The page."""
         return self.show(request, review_numbered(request.user, number), {})  # type: ignore[arg-type]
