@@ -112,7 +112,7 @@ SELECT place, sum(owed)::bigint, sum(least(owed, charged))::bigint FROM by_node 
 
 
 def pyramid(cluster: Cluster, steps: Steps, now: datetime) -> Pyramid:
-    """The figures over the hours that begin within the steps. Six queries."""
+    """The figures over the hours that begin within the steps. Seven queries."""
     layers = [Layer()] * len(steps.starts)
     nodes = top_nodes()
     values: dict[str, Any] = {

@@ -71,13 +71,15 @@ idle AS (
 
 TEAMS_SQL = f"""
 WITH {IDLE}, measured AS (
-    SELECT t.node, sum(u.measured_milli_s)::bigint AS milli_s
-    FROM scheduler_utilizationhour u JOIN scheduler_run r ON r.id = u.run_id
-    JOIN unnest(%(nodes)s::bigint[]) t(node) ON t.node = ANY(r.path)
-    WHERE u.cluster_id = %(cluster)s AND u.hour >= %(start)s AND u.hour < %(end)s GROUP BY t.node
+    SELECT p.node, sum(x.milli_s)::bigint AS milli_s
+    FROM (
+        SELECT run_id, sum(measured_milli_s) AS milli_s FROM scheduler_utilizationhour
+        WHERE cluster_id = %(cluster)s AND hour >= %(start)s AND hour < %(end)s GROUP BY run_id
+    ) x JOIN scheduler_run r ON r.id = x.run_id CROSS JOIN unnest(r.path) p(node)
+    WHERE p.node = ANY(%(nodes)s::bigint[]) GROUP BY p.node
 ), stood AS (
-    SELECT t.node, sum(i.milli_s)::bigint AS milli_s, count(DISTINCT i.workload_id) AS workloads
-    FROM idle i JOIN unnest(%(nodes)s::bigint[]) t(node) ON t.node = ANY(i.path) GROUP BY t.node
+    SELECT p.node, sum(i.milli_s)::bigint AS milli_s, count(DISTINCT i.workload_id) AS workloads
+    FROM idle i CROSS JOIN unnest(i.path) p(node) WHERE p.node = ANY(%(nodes)s::bigint[]) GROUP BY p.node
 ), held AS (
     SELECT u.node_id AS node, sum(u.charged_milli_s + u.uncharged_milli_s)::bigint AS milli_s
     FROM scheduler_usagehour u

@@ -71,10 +71,10 @@ class Activity:
         return Activity(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Activity)))
 
 
-# Each run is cut where its phases end, each phase at whole hours, and both at the ends of the window.
-PHASES = """
-runs AS (
-    SELECT r.id, r.number, r.path, r.size_milli, r.started_at AS begins, coalesce(r.ended_at, t.now) AS ends,
+# The phases that a run has for a short time, cut at the ends of the window and at whole hours.
+PHASES_SQL = """
+WITH runs AS (
+    SELECT r.number, r.size_milli, r.started_at AS begins, coalesce(r.ended_at, t.now) AS ends,
         least(coalesce(r.running_at, t.now), coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS up,
         least(coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS told,
         NOT w.resumable AND r.state = 'ended' AND w.state IN ('preempted', 'lost') AND w.ended_at = r.ended_at
@@ -83,32 +83,31 @@ runs AS (
     CROSS JOIN (SELECT %(now)s::timestamptz AS now) t
     WHERE r.cluster_id = %(cluster)s AND r.started_at < %(end)s AND (r.ended_at IS NULL OR r.ended_at > %(start)s)
 ), phases AS (
-    SELECT id, path, CASE number WHEN 1 THEN 'startup' ELSE 'restart' END AS phase, size_milli, begins, up AS ends
-    FROM runs
-    UNION ALL SELECT id, path, 'lost', size_milli, up, told FROM runs WHERE is_lost
-    UNION ALL SELECT id, path, 'running', size_milli, up, told FROM runs WHERE NOT is_lost
-    UNION ALL SELECT id, path, 'saving', size_milli, greatest(told, up), ends FROM runs
+    SELECT CASE number WHEN 1 THEN 'startup' ELSE 'restart' END AS phase, size_milli, begins, up AS ends FROM runs
+    UNION ALL SELECT 'lost', size_milli, up, told FROM runs WHERE is_lost
+    UNION ALL SELECT 'saving', size_milli, greatest(told, up), ends FROM runs
 ), cut AS (
-    SELECT id, path, phase, size_milli,
+    SELECT phase, size_milli,
         greatest(extract(epoch FROM begins), extract(epoch FROM %(start)s::timestamptz))::bigint AS begins,
         least(extract(epoch FROM ends), extract(epoch FROM %(end)s::timestamptz),
             extract(epoch FROM %(now)s::timestamptz))::bigint AS ends
     FROM phases WHERE begins < ends AND begins < %(end)s AND ends > %(start)s
-)"""
-
-PHASES_SQL = f"""
-WITH {PHASES}, pieces AS (
+), pieces AS (
     SELECT phase, width_bucket(to_timestamp(hour), %(starts)s::timestamptz[]) - 1 AS place,
         size_milli * (least(ends, hour + 3600) - greatest(begins, hour)) AS milli_s
     FROM cut, generate_series(begins / 3600 * 3600, ends - 1, 3600) hour
 )
-SELECT place, sum(milli_s)::bigint, {
-    ", ".join(
-        f"coalesce(sum(milli_s) FILTER (WHERE phase = '{name}'), 0)::bigint"
-        for name in ("startup", "restart", "saving", "lost")
-    )
-}
+SELECT place,
+    coalesce(sum(milli_s) FILTER (WHERE phase = 'startup'), 0)::bigint,
+    coalesce(sum(milli_s) FILTER (WHERE phase = 'restart'), 0)::bigint,
+    coalesce(sum(milli_s) FILTER (WHERE phase = 'saving'), 0)::bigint,
+    coalesce(sum(milli_s) FILTER (WHERE phase = 'lost'), 0)::bigint
 FROM pieces GROUP BY place"""
+
+HELD_SQL = """
+SELECT width_bucket(hour, %(starts)s::timestamptz[]) - 1, sum(held_milli_s)::bigint
+FROM scheduler_clusterhour
+WHERE cluster_id = %(cluster)s AND hour >= %(start)s AND hour < %(end)s GROUP BY 1"""
 
 MEASURED_SQL = """
 SELECT width_bucket(u.hour, %(starts)s::timestamptz[]) - 1, sum(u.measured_milli_s)::bigint, sum(u.busy_milli_s)::bigint
@@ -118,7 +117,10 @@ GROUP BY 1"""
 
 
 def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]:
-    """What the cluster's held devices did in each step; what goes on is cut at `now`. Two queries."""
+    """What the cluster's held devices did in each step; what goes on is cut at `now`. Three queries.
+
+    What was held is read from the hourly cache, the rest from runs and from what nodes measured.
+    """
     values: dict[str, Any] = {
         "cluster": cluster.pk,
         "start": steps.start,
@@ -128,9 +130,12 @@ def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]
     }
     found = [Activity()] * len(steps.starts)
     with connection.cursor() as cursor:
+        cursor.execute(HELD_SQL, values)
+        for place, held in cursor:
+            found[place] += Activity(held)
         cursor.execute(PHASES_SQL, values)
         for place, *amounts in cursor:
-            found[place] += Activity(*amounts)
+            found[place] += Activity(0, *amounts)
         cursor.execute(MEASURED_SQL, values)
         for place, measured, busy in cursor:
             found[place] += Activity(measured_milli_s=measured, busy_milli_s=busy)

@@ -33,6 +33,7 @@ from scheduler.queries.squatting import TeamIdle
 from scheduler.queries.usage import Step, balance_of
 from scheduler.queries.utilization import Activity
 from scheduler.queries.waits import ClassWaits
+from scheduler.services import usage as usage_cache
 
 T0 = datetime(2026, 3, 2, tzinfo=UTC)
 HOUR_S = 3_600
@@ -304,6 +305,7 @@ def test_held_time_is_split_by_what_it_was_to_the_second(lab, north) -> None:
     add_run(north, lab["A2"], "A2-1", [(0, 50, 500, 520)], state="preempted")
     add_run(north, lab["B"], "B-1", [(3_500, None, 3_700, 3_720)], state="cancelled")
     now = at(3 * HOUR_S)
+    usage_cache.rebuild(north, T0, now, now=now)
     found = utilization.by_step(north, steps(T0, now, Step.HOUR), now)
     assert found == [
         Activity(
@@ -326,6 +328,7 @@ def test_held_time_is_split_by_what_it_was_to_the_second(lab, north) -> None:
 
 def test_a_run_that_goes_on_is_cut_now_and_what_was_not_measured_has_no_figure(lab, north) -> None:
     workload = add_run(north, lab["A1"], "A1-1", [(0, 0, None, None)], state="running")
+    usage_cache.rebuild(north, T0, at(HOUR_S), now=at(1_000))
     (found,) = utilization.by_step(north, steps(T0, at(HOUR_S), Step.HOUR), at(1_000))
     assert found == Activity(held_milli_s=2_000 * 1_000)
     assert (found.utilization, found.measured) == (None, 0.0)
