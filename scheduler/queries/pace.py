@@ -51,6 +51,7 @@ class Pace:
     Attributes:
         to_come_milli_s: what each stretch of 24 hours from `at` on is entitled to, the last one cut at the end: with
             the devices of now, and with the shares of now and as decided.
+        known_from: the first hour of the period of which anything is known; None where nothing is.
         books: of the time that is over.
         forecast: None where nothing is to come, or too little is known.
     """
@@ -59,6 +60,7 @@ class Pace:
     at: datetime
     end: datetime
     to_come_milli_s: Sequence[int]
+    known_from: datetime | None
     books: Books
     forecast: Forecast | None
 
@@ -91,13 +93,14 @@ def pace(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, at:
     at = min(at, end)
     known_from = min(start, at - HISTORY_DAYS * DAY)
     history = usage.series(node, cluster, known_from, at, Step.HOUR)
-    books = sum((point.books for point in history.points if point.start >= start), Books())
+    known = [point for point in history.points if point.start >= start]
+    books = sum((point.books for point in known), Books())
     to_come = _entitled_by_day(node, cluster, at, end)
     ratios = _ratios(history, at)
     forecast = None
     if at < end and len(ratios) >= HISTORY_DAYS_MIN and any(to_come):
         forecast = _forecast(ratios, to_come, books.charged_milli_s, seed=f"{node.pk} {cluster.pk} {end:%Y-%m-%d}")
-    return Pace(start, at, end, to_come, books, forecast)
+    return Pace(start, at, end, to_come, known[0].start if known else None, books, forecast)
 
 
 def _entitled_by_day(node: BudgetNode, cluster: Cluster, at: datetime, end: datetime) -> list[int]:
