@@ -387,6 +387,11 @@ def meaning(key: str) -> str:
     return str(BY_KEY[key].meaning)
 
 
+def lazily(key: str) -> _StrPromise:
+    """The same, said when it is shown: for the help texts of fields."""
+    return BY_KEY[key].meaning
+
+
 def mentioned(text: str) -> list[Term]:
     """The words that a stored (English) text uses, in the order of the page; at most MOST_IN_A_LETTER."""
     found = [term for term in TERMS if _expression(term).search(text)]

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.conf import settings
 from django.test import Client
+from django.utils import translation
 from hypothesis import settings as examples
 
 from portal.supervisor.databases import private_services, release, started
@@ -38,6 +39,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if settings.configured and hasattr(settings, "ADDRESSES"):
         release(settings.ADDRESSES)
         shutil.rmtree(settings.TEST_DIR, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def in_english() -> None:
+    """Each test begins in English: a request leaves its thread in the language of its page."""
+    translation.activate(settings.LANGUAGE_CODE)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from django.utils import timezone, translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
 
-from budgets import queries
+from budgets import glossary, queries
 from budgets.models import Digest, Message, Person, Webhook
 from budgets.sentences import said
 from budgets.services import webhooks
@@ -241,11 +241,16 @@ def _letter_of(row: Message | Digest) -> Letter:
 
 
 def _text(messages: Iterable[Message]) -> str:
-    parts = []
+    parts: list[str] = []
+    stored: list[str] = []
     for each in messages:
         address = settings.URL + each.path if each.path else ""
         parts += [part for part in (said(each.subject), said(each.text), address) if part]
         parts.append("")
+        stored.append(f"{each.subject}\n{each.text}")
+    explained = glossary.mentioned("\n".join(stored))
+    if explained:
+        parts += [gettext("What the words mean:"), *(f"- {term.word}: {term.meaning}" for term in explained), ""]
     choices = f"{settings.URL}/messages/choices/"
     parts += ["-- ", gettext("How you are told of what: {address}").format(address=choices)]
     return "\n".join(parts)

@@ -9,12 +9,14 @@ from typing import Any
 from rest_framework import serializers
 
 from budgets.authority import may
+from budgets.glossary import lazily as meant
 from budgets.models import BudgetNode, Cluster, Person, Share
 from budgets.queries import TreeRow
 from portal.api.problems import Strict
 from scheduler.models import Node, Workload
 from scheduler.queries.levels import Level
 from scheduler.queries.queue import QueuePage, Row
+from scheduler.queries.repairs import Repairs
 from scheduler.queries.usage import Books, Series
 
 # --- what it takes ----------------------------------------------------------------------------------------------------
@@ -24,16 +26,16 @@ class Submission(Strict):
     """A workload, or `count` of them that differ in their index only."""
 
     cluster = serializers.CharField(max_length=40)
-    leaf = serializers.CharField(max_length=16)
+    leaf = serializers.CharField(max_length=16, help_text=meant("leaf"))
     size_milli = serializers.IntegerField(min_value=1, max_value=2_000_000_000)
-    min_runtime_s = serializers.IntegerField(min_value=0, max_value=315_360_000)
+    min_runtime_s = serializers.IntegerField(min_value=0, max_value=315_360_000, help_text=meant("contract"))
     command = serializers.ListField(child=serializers.CharField(allow_blank=True, trim_whitespace=False), min_length=1)
     name = serializers.CharField(max_length=120, allow_blank=True, default="")
-    priority = serializers.IntegerField(min_value=-1_000, max_value=1_000, default=0)
+    priority = serializers.IntegerField(min_value=-1_000, max_value=1_000, default=0, help_text=meant("priority"))
     time_limit_s = serializers.IntegerField(min_value=1, max_value=315_360_000, allow_null=True, default=None)
     cpu_milli_per_rank = serializers.IntegerField(min_value=0, max_value=2_000_000_000, default=0)
     memory_mib_per_rank = serializers.IntegerField(min_value=0, max_value=2_000_000_000, default=0)
-    resumable = serializers.BooleanField(default=False)
+    resumable = serializers.BooleanField(default=False, help_text=meant("resumable"))
     checkpoint = serializers.CharField(max_length=300, allow_blank=True, default="")
     checkpoint_every_s = serializers.IntegerField(min_value=0, max_value=315_360_000, default=0)
     save_command = serializers.ListField(
@@ -77,6 +79,7 @@ class ClusterOut(serializers.Serializer):
     title = serializers.CharField()
     unit = serializers.CharField()
     model = serializers.CharField()
+    rules = serializers.CharField()
     size_milli = serializers.IntegerField()
 
 
@@ -88,9 +91,9 @@ class TreeOut(serializers.Serializer):
     kind = serializers.CharField()
     parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]
     depth = serializers.IntegerField()
-    basis_points = serializers.IntegerField()
-    unassigned_basis_points = serializers.IntegerField()
-    entitlement = serializers.ListField(child=serializers.IntegerField())
+    basis_points = serializers.IntegerField(help_text=meant("shares"))
+    unassigned_basis_points = serializers.IntegerField(help_text=meant("unassigned"))
+    entitlement = serializers.ListField(child=serializers.IntegerField(), help_text=meant("entitlement"))
     is_closed = serializers.BooleanField()
     version = serializers.IntegerField()
 
@@ -99,9 +102,19 @@ class ShareOut(serializers.Serializer):
     """A dated share."""
 
     node = serializers.CharField()
-    basis_points = serializers.IntegerField()
+    basis_points = serializers.IntegerField(help_text=meant("shares"))
     valid_from = serializers.DateField()
     valid_until = serializers.DateField(allow_null=True)
+
+
+class RepairsOut(serializers.Serializer):
+    """Repairs of a cluster's nodes over 30 days: how many came back, and how many of them needed no person."""
+
+    since = serializers.DateTimeField()
+    done = serializers.IntegerField()
+    by_themselves = serializers.IntegerField()
+    has_hook = serializers.BooleanField()
+    going = serializers.ListField(child=serializers.DictField())
 
 
 class NodeOut(serializers.Serializer):
@@ -113,6 +126,7 @@ class NodeOut(serializers.Serializer):
     is_drain_asked = serializers.BooleanField()
     size_milli = serializers.IntegerField()
     held_milli = serializers.IntegerField()
+    trouble = serializers.CharField()
     version = serializers.IntegerField()
 
 
@@ -121,11 +135,11 @@ class WorkloadOut(serializers.Serializer):
 
     code = serializers.CharField()
     cluster = serializers.CharField()
-    leaf = serializers.CharField()
+    leaf = serializers.CharField(help_text=meant("leaf"))
     size_milli = serializers.IntegerField()
-    min_runtime_s = serializers.IntegerField()
-    priority = serializers.IntegerField()
-    workload_class = serializers.CharField()
+    min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
+    priority = serializers.IntegerField(help_text=meant("priority"))
+    workload_class = serializers.CharField(help_text=meant("class"))
     state = serializers.CharField()
     place = serializers.IntegerField(allow_null=True)
     reason_code = serializers.CharField()
@@ -169,9 +183,16 @@ def pair(fraction: Fraction | None) -> list[int] | None:
     return None if fraction is None else [fraction.numerator, fraction.denominator]
 
 
-def cluster(row: Cluster, size_milli: int) -> dict[str, Any]:
-    """ClusterOut."""
-    return {"name": row.name, "title": row.title, "unit": row.unit, "model": row.model, "size_milli": size_milli}
+def cluster(row: Cluster, size_milli: int, rules: str) -> dict[str, Any]:
+    """ClusterOut. `rules` are "contracts", or "shadow": decided and shown only."""
+    return {
+        "name": row.name,
+        "title": row.title,
+        "unit": row.unit,
+        "model": row.model,
+        "rules": rules,
+        "size_milli": size_milli,
+    }
 
 
 def tree_row(row: TreeRow) -> dict[str, Any]:
@@ -214,7 +235,30 @@ def node(row: Node) -> dict[str, Any]:
         "is_drain_asked": row.drain_asked_at is not None,
         "size_milli": 1_000 * len(devices),
         "held_milli": sum(device.held_milli for device in devices),
+        "trouble": row.trouble,
         "version": row.version,
+    }
+
+
+def repairs(row: Repairs) -> dict[str, Any]:
+    """RepairsOut."""
+    return {
+        "since": moment(row.since),
+        "done": row.done,
+        "by_themselves": row.by_themselves,
+        "has_hook": row.has_hook,
+        "going": [
+            {
+                "node": each.node.name,
+                "state": each.state,
+                "cause": each.cause,
+                "began_at": moment(each.began_at),
+                "drained_at": moment(each.drained_at),
+                "attempts": each.attempts,
+                "message": each.message,
+            }
+            for each in row.going
+        ],
     }
 
 

@@ -422,3 +422,23 @@ def test_reading_is_for_ones_own_up_to_what_was_seen(people: Lab) -> None:
     assert messages.mark_read(person=people.pi, up_to=second.pk) == 2
     assert messages.mark_read(person=people.pi, up_to=second.pk) == 0
     assert Message.objects.filter(read_at=None).count() == 4
+
+
+def test_a_letter_is_in_the_persons_language_and_explains_its_words(people: Lab, mailbox: Mailbox) -> None:
+    people.pi.language = "es"
+    people.pi.save()
+    tell([people.pi], subject="A1-0007 was preempted by A2-0012; it waits in the queue again", text="")
+    tell([people.lead], subject="A1-0007 was preempted by A2-0012; it waits in the queue again", text="", key="k:2")
+    assert sending.send_due() == 2
+    spanish, english = sorted(mailbox.letters, key=lambda each: each["To"] != "pi@example.org")
+    assert spanish["Subject"] == "A1-0007 fue desalojada por A2-0012; vuelve a esperar en la cola"
+    said = spanish.get_content().replace("\r\n", "\n")
+    assert "Qué significan las palabras:\n- desalojada: Se le pidió parar" in said
+    assert english["Subject"] == "A1-0007 was preempted by A2-0012; it waits in the queue again"
+    assert "What the words mean:\n- preempted: Told to stop" in english.get_content().replace("\r\n", "\n")
+
+
+def test_a_letter_without_words_to_explain_explains_none(people: Lab, mailbox: Mailbox) -> None:
+    tell([people.pi], subject="Hello", text="Nothing special.")
+    assert sending.send_due() == 1
+    assert "What the words mean" not in mailbox.letters[0].get_content()
