@@ -14,6 +14,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/tree/", views.Tree.as_view(), name="api-tree"),
     path("clusters/<slug:cluster>/queue/", views.Queue.as_view(), name="api-queue"),
     path("clusters/<slug:cluster>/nodes/", views.Nodes.as_view(), name="api-nodes"),
+    path("clusters/<slug:cluster>/repairs/", views.Repairs.as_view(), name="api-repairs"),
     path("clusters/<slug:cluster>/shares/<str:code>/", views.Shares.as_view(), name="api-shares"),
     path("budget/<str:code>/usage/", views.Usage.as_view(), name="api-usage"),
     path("budget/<str:code>/pace/", figures.PaceOf.as_view(), name="api-pace"),

@@ -35,8 +35,8 @@ from portal.views.queue import filters_of
 from portal.views.workload import workload_named
 from portal.views.workloads import filtered
 from scheduler.models import Node
-from scheduler.queries import queue, usage
-from scheduler.services import workloads
+from scheduler.queries import queue, repairs, usage
+from scheduler.services import rollout, workloads
 
 MAX_DAYS = 92
 """The longest time that usage is given for at once."""
@@ -91,7 +91,12 @@ class Clusters(Api):
     def get(self, request: Request) -> Response:
         """A short list: not paged."""
         sizes = sizes_milli()
-        rows = [serializers.cluster(each, sizes.get(each.pk, 0)) for each in clusters()]
+        modes = rollout.now_and_next(datetime.now(UTC))
+        contracts = (rollout.Mode.CONTRACTS, None)
+        rows = [
+            serializers.cluster(each, sizes.get(each.pk, 0), str(modes.get(each.pk, contracts)[0]))
+            for each in clusters()
+        ]
         return Response(rows)
 
 
@@ -162,6 +167,16 @@ class Nodes(Api):
         pages.ordering = ("name",)
         shown = pages.paginate_queryset(rows, request, self)
         return pages.get_paginated_response([serializers.node(each) for each in shown or []])
+
+
+class Repairs(Api):
+    """How nodes of a cluster were repaired."""
+
+    @extend_schema(responses=serializers.RepairsOut)
+    def get(self, request: Request, cluster: str) -> Response:
+        """Over 30 days, and those that go on."""
+        where = cluster_named(cluster, clusters())
+        return Response(serializers.repairs(repairs.of_cluster(where, datetime.now(UTC))))
 
 
 class Workloads(Api):

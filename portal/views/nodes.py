@@ -20,6 +20,7 @@ from budgets.models import Cluster, Person
 from portal.forms.reason import OperateForm
 from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on, whole_number
 from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Node
+from scheduler.queries import repairs
 from scheduler.services import nodes
 
 PER_PAGE = 50
@@ -79,6 +80,7 @@ class Nodes(Page):
             "healthy": health.get("healthy", 0),
             "unfit": sum(number for name, number in health.items() if name != "healthy"),
             "may_operate": may(request.user, "node.operate"),
+            "repairs": repairs.of_cluster(where, datetime.now(UTC)),
         }
         return render_page(request, "nodes", context, part="_table")
 

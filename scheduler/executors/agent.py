@@ -85,7 +85,7 @@ class Agent:
             raise Refusal(f"{error.filename or 'wake_port'}: {error.strerror}") from None
         self.surroundings = Surroundings(config, self.state, self.work)
         self.repairs = Repairs(config, self.state)
-        self.meter = Meter(self.health.gpus)
+        self.meter = Meter(self.health.gpus, config.sample_every_s)
         self.old = OldDirectories(self.work)
         for descriptor in (self.signals, self.wake):
             os.set_blocking(descriptor, False)

@@ -53,6 +53,7 @@ class Config:
         archive_max_mib: where it is not, the largest saved directory that travels through the portal; 0 is none.
         health_command: says by its exit status whether the node is well, by its last line what is wrong.
         health_every_s: how often it is run.
+        sample_every_s: how long a sample of its devices' activity is.
         repair_command: repairs the node, once it is empty and the portal says so.
     """
 
@@ -81,6 +82,7 @@ class Config:
     archive_max_mib: int = 256
     health_command: list[str] = field(default_factory=list)
     health_every_s: int = 60
+    sample_every_s: int = 60
     repair_command: list[str] = field(default_factory=list)
 
     def check(self) -> None:
@@ -105,6 +107,7 @@ class Config:
             ("output_max_kib", 0, 2**20),
             ("archive_max_mib", 0, 2**20),
             ("health_every_s", 1, 86_400),
+            ("sample_every_s", 1, 3_600),
         ):
             if not least <= getattr(self, name) <= most:
                 raise Refusal(f"{name}: {getattr(self, name)} is not {least} to {most}")

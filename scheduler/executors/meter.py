@@ -43,8 +43,8 @@ class Sample:
 class Meter:
     """Measures at each heartbeat."""
 
-    def __init__(self, gpus: Gpus | None) -> None:
-        self._gpus = gpus
+    def __init__(self, gpus: Gpus | None, every_s: int = EVERY_S) -> None:
+        self._gpus, self._every_s = gpus, every_s
         self._going: dict[tuple[int, int], Stretch] = {}
         self._samples: list[Sample] = []
 
@@ -63,7 +63,7 @@ class Meter:
             for busy, memory in self._activity(rank):
                 stretch.busy.append(busy)
                 stretch.memory.append(memory)
-            if now_s - stretch.from_s >= EVERY_S:
+            if now_s - stretch.from_s >= self._every_s:
                 self._finish(rank, stretch, now_s)
         del self._samples[:-KEPT_MAX]
 

@@ -33,12 +33,16 @@ def mode_of(cluster: Cluster, at: datetime) -> Mode:
     return Mode.CONTRACTS if step is None else Mode(step.mode)
 
 
-def modes_at(at: datetime) -> dict[int, Mode]:
-    """Of every cluster that has a step, by its id; the others follow contracts. One query."""
-    steps = (
-        RolloutStep.objects.filter(starts_at__lte=at).order_by("cluster_id", "-starts_at", "-pk").distinct("cluster_id")
-    )
-    return {step.cluster_id: Mode(step.mode) for step in steps}
+def now_and_next(at: datetime) -> dict[int, tuple[Mode, RolloutStep | None]]:
+    """Of every cluster with any step, by its id: the rules in force, and the next change. One query."""
+    found: dict[int, tuple[Mode, RolloutStep | None]] = {}
+    for step in RolloutStep.objects.order_by("cluster_id", "starts_at", "pk"):
+        mode, following = found.get(step.cluster_id, (Mode.CONTRACTS, None))
+        if step.starts_at <= at:
+            found[step.cluster_id] = Mode(step.mode), None
+        else:
+            found[step.cluster_id] = mode, following or step
+    return found
 
 
 def next_step(cluster: Cluster, at: datetime) -> RolloutStep | None:

@@ -58,6 +58,7 @@ class AgentProcess:
     name: str
     folder: Path
     options: list[str]
+    path: str = str(REPOSITORY)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -77,7 +78,7 @@ class AgentProcess:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "scheduler.executors.agent", *self.options],
                 cwd="/",
-                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "SECRET_OF_THE_AGENT": "yes"},
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": self.path, "SECRET_OF_THE_AGENT": "yes"},
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,
@@ -108,8 +109,10 @@ class Site:
     folder: Path
     agents: list[AgentProcess] = field(default_factory=list)
 
-    def agent(self, name: str = "n1", *, gpus: int = 2, joins: bool = True, **options: Any) -> AgentProcess:
-        """Start an agent; by default wait until it has joined and can be called."""
+    def agent(
+        self, name: str = "n1", *, gpus: int = 2, joins: bool = True, path: str = str(REPOSITORY), **options: Any
+    ) -> AgentProcess:
+        """Start an agent; by default wait until it has joined and can be called. `path` is where Python looks."""
         join_token = self.folder / "join_token"
         join_token.write_text(settings.AGENT_TOKEN)
         said = {
@@ -126,7 +129,7 @@ class Site:
         }
         argv = [word for key, value in said.items() for word in (option(key), str(value)) if value is not True]
         argv += [option(key) for key, value in said.items() if value is True]
-        agent = AgentProcess(name, self.folder, argv)
+        agent = AgentProcess(name, self.folder, argv, path)
         self.agents.append(agent.start())
         if joins:
             wait_for(lambda: Node.objects.filter(name=name).exclude(wake_url="").exists())

@@ -224,7 +224,7 @@ def test_an_agent_without_root_runs_commands_as_itself(site: Site) -> None:
             stdout=log,
             stderr=log,
         )
-    site.agents.append(AgentProcess("n1", home, [], process))
+    site.agents.append(AgentProcess("n1", home, [], process=process))
     wait_for(lambda: site.cluster.nodes.exclude(wake_url="").exists())
     workload = site.submit("/usr/bin/python3", "-c", WHO_AM_I)
     site.wait(workload, "finished")

@@ -214,6 +214,7 @@ ROUTES = [
     api("api/v1/clusters/<slug:cluster>/tree/", "/api/v1/clusters/north/tree/"),
     api("api/v1/clusters/<slug:cluster>/queue/", "/api/v1/clusters/north/queue/"),
     api("api/v1/clusters/<slug:cluster>/nodes/", "/api/v1/clusters/north/nodes/"),
+    api("api/v1/clusters/<slug:cluster>/repairs/", "/api/v1/clusters/north/repairs/"),
     api("api/v1/clusters/<slug:cluster>/shares/<str:code>/", "/api/v1/clusters/north/shares/A/"),
     Route(
         "api/v1/clusters/<slug:cluster>/shares/<str:code>/",
@@ -245,6 +246,9 @@ ROUTES = [
     Route("api/v1/agent/register", "/api/v1/agent/register", (401, 401, 401, 401, 401), "post"),
     Route("api/v1/agent/sync", "/api/v1/agent/sync", (400, 400, 400, 400, 400), "post"),
     Route("api/v1/agent/log", "/api/v1/agent/log", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/directory/put", "/api/v1/agent/directory/put", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/directory/get", "/api/v1/agent/directory/get", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/directory/fail", "/api/v1/agent/directory/fail", (400, 400, 400, 400, 400), "post"),
     Route("api/v1/agent/listening", "/api/v1/agent/listening", (200, 200, 200, 200, 200)),
 ]
 DJANGO_ADMIN = "admin/"

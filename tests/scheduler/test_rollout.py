@@ -85,7 +85,9 @@ def test_a_change_stands_in_the_ledger_and_replaces_what_was_planned_later(world
         {"mode": "shadow"},
         {"mode": "contracts", "from": at(300).isoformat()},
     )
-    assert rollout.modes_at(at(20)) == {world.cluster.pk: "shadow"}
+    ((mode, step),) = rollout.now_and_next(at(20)).values()
+    assert (mode, step and step.starts_at) == ("shadow", at(300))
+    assert rollout.now_and_next(at(300)) == {world.cluster.pk: ("contracts", None)}
 
 
 def test_only_operators_change_the_rules_with_a_reason_and_not_in_the_past(world: World) -> None:
