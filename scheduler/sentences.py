@@ -105,6 +105,8 @@ SIMULATIONS = (
 
 WORDS = (
     gettext_noop("starting"),
+    gettext_noop("starting up"),
+    gettext_noop("after its contract"),
     gettext_noop("running"),
     gettext_noop("leaving"),
     gettext_noop("unreachable"),

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 
 from budgets.models import Cluster
+from budgets.sentences import said
 from portal import timelines
 from portal.pages import Page, render_page, whole_number
 from portal.timelines import Panel
@@ -143,12 +144,13 @@ def panel_of(side: Side, view: View, from_at: datetime | None, as_bars: bool) ->
     look = Look(
         prefix=f"v{side.number}",
         width=timelines.HALF_WIDTH,
-        label=gettext("GPUs held under {side}, by node and time").format(side=side.name),
+        label=gettext("GPUs held under {side}, by node and time").format(side=said(side.name)),
         ticks=ticks_of(shown.from_s, shown.until_s, timelines.TICKS_HALF)
         if from_at is None
         else timelines.real_ticks(shown, from_at, timelines.TICKS_HALF),
         when=duration_word if from_at is None else timelines.when_really(from_at),
         workload_href=(lambda code: reverse("workload", args=[code])) if side.is_real else None,
+        say=gettext,
     )
     if as_bars:
         return timelines.draw(timeline, view, bars, lines, look, side.name)

@@ -86,6 +86,7 @@ class ClusterTimeline(Page):
             when=timelines.when_really(EPOCH),
             workload_href=lambda code: reverse("workload", args=[code]),
             rows_href=lambda first, end: link(view._replace(first_row=first, end_row=end)),
+            say=gettext,
         )
         what = shown.bars if shown.cells is None else shown.cells
         panel = timelines.draw(shown.timeline, view, what or (), shown.lines, look, machine.cluster.name)

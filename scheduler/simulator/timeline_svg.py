@@ -62,6 +62,7 @@ class Look:
         when: an instant in words.
         workload_href: where a run leads, if anywhere.
         rows_href: where rows [first, end) lead, if anywhere.
+        say: an English text, or a pattern of one, in the reader's language.
     """
 
     prefix: str
@@ -71,6 +72,7 @@ class Look:
     when: Callable[[int], str]
     workload_href: Callable[[str], str] | None = None
     rows_href: Callable[[int, int], str] | None = None
+    say: Callable[[str], str] = str
 
 
 @dataclass
@@ -223,7 +225,8 @@ def _promises(canvas: Canvas, timeline: Timeline) -> None:
         groups[promise.workload].append((promise, (x, y, end - x, height * part)))
     for workload, found in groups.items():
         (first, (x, y, width, height)), rectangles = found[0], [rectangle for _, rectangle in found]
-        title = f"{workload}: reserved from {look.when(first.start_s)} at the latest"
+        title = look.say("{workload}: reserved from {at} at the latest")
+        title = title.format(workload=workload, at=look.when(first.start_s))
         href = look.workload_href(workload) if look.workload_href else ""
         canvas.parts.append((f'<a href="{escape(href)}">' if href else "<g>") + f"<title>{escape(title)}</title>")
         canvas.path("reserved", rectangles)
@@ -288,24 +291,25 @@ def _blocks(canvas: Canvas, bars: Sequence[Bar], device: float, gap: float) -> I
 
 
 def _title(canvas: Canvas, timeline: Timeline, bars: Sequence[Bar]) -> str:
-    first, when = bars[0], canvas.look.when
+    first, when, say = bars[0], canvas.look.when, canvas.look.say
     team = timeline.teams[first.team]
-    end = "still there" if first.end_s is None else f"to {when(first.end_s)}"
+    end = say("still there") if first.end_s is None else say("to {at}").format(at=when(first.end_s))
     lines = [
         f"{first.workload}, {team.code}" + (f" {team.name}" if team.name != team.code else ""),
         f"{when(first.start_s)} {end}",
-        f"{'funded' if first.is_funded else 'unallocated'}; {_life(first, timeline.now_s)}",
+        f"{say('funded') if first.is_funded else say('unallocated')}; {_life(first, timeline.now_s, say)}",
     ]
     if was_taken(first):
-        lines.append(f"preempted for {first.taker}" if first.taker else f"ended: {first.reason}")
+        taken = say("preempted for {taker}").format(taker=first.taker)
+        lines.append(taken if first.taker else say("ended: {reason}").format(reason=say(first.reason)))
     elif first.reason:
-        lines.append(f"ended: {first.reason.replace('_', ' ')}")
+        lines.append(say("ended: {reason}").format(reason=say(first.reason.replace("_", " "))))
     return "\n".join(lines)
 
 
-def _life(bar: Bar, now_s: int) -> str:
+def _life(bar: Bar, now_s: int, say: Callable[[str], str]) -> str:
     return ", ".join(
-        f"{KIND_WORDS[kind].partition(':')[0]} {duration_word(until_s - from_s)}"
+        f"{say(KIND_WORDS[kind].partition(':')[0])} {duration_word(until_s - from_s)}"
         for kind, from_s, until_s in parts_of(bar, now_s)
     )
 
