@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from budgets.services import balances, endings, follow_ups, people, reallocations, requests, sending
+from budgets.services import balances, endings, follow_ups, people, reallocation_deadlines, request_deadlines, sending
 
 
 @shared_task(ignore_result=True)
 def keep_deadlines() -> int:
     """Beat's, each minute: what is due is applied or goes up, and whoever was disabled loses what they held."""
     changed = people.sweep()
-    changed += reallocations.apply_due()
-    changed += reallocations.settle()
+    changed += reallocation_deadlines.apply_due()
+    changed += reallocation_deadlines.settle()
     changed += follow_ups.ask_due()
-    return changed + requests.escalate()
+    return changed + request_deadlines.escalate()
 
 
 @shared_task(ignore_result=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
 from django.utils.translation import gettext
 
 from budgets import authority, hooks
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request
 
+Matter = TypeVar("Matter", Request, Reallocation)
 NAME_LENGTH = 120
 REASON_LENGTH = 2_000
 CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,15}")
@@ -96,3 +97,21 @@ def announce(clusters: list[int] | None = None) -> None:
             call(concerned)
 
     transaction.on_commit(tell)
+
+
+def only_author(row: Request | Reallocation, by: Person) -> None:
+    """Nothing, if the person wrote it.
+
+    Raises:
+        NotAllowed: somebody else did.
+    """
+    if row.author_id != by.pk:
+        what = "request.change" if isinstance(row, Request) else "reallocation.change"
+        raise NotAllowed(what, gettext("only its author may do that"))
+
+
+def save_changed(row: Matter) -> Matter:
+    """Store a locked row that has changed, under its next version."""
+    row.version += 1
+    row.save()
+    return row

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from budgets import authority, desks
 from budgets.errors import InputError
 from budgets.models import Attachment, Comment, Kind, Person, Reallocation, Request
-from budgets.services import checks, ledger, messages, requests
+from budgets.services import checks, ledger, messages, request_rows
 
 TEXT_LENGTH = 4_000
 NAME_LENGTH = 120
@@ -76,7 +76,7 @@ def attach(*, request: Request, by: Person, name: str, content: bytes) -> Attach
     clean = _file_name(name)
     content_type = _type_of(clean, content)
     with transaction.atomic():
-        row = requests.locked(request, None, among=("draft", "submitted", "returned"))
+        row = request_rows.locked(request, None, among=("draft", "submitted", "returned"))
         if row.author_id != by.pk:
             checks.allowed(by, "comment.see_reviewers", row)
         if row.attachments.count() >= MOST_ATTACHMENTS:
@@ -101,7 +101,7 @@ def attach(*, request: Request, by: Person, name: str, content: bytes) -> Attach
             raise InputError("file", gettext("this very file is attached already")) from None
         if row.state != "draft":
             after: ledger.State = {"attachment": new.pk, "name": new.name, "sha256": new.sha256}
-            requests.entry(row, "request.attached", by, None, after, f"attached {new.name}")
+            request_rows.entry(row, "request.attached", by, None, after, f"attached {new.name}")
         return new
 
 

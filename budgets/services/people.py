@@ -16,7 +16,7 @@ from budgets import hooks
 from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Delegation, Kind, Person, Role, RoleGrant
 from budgets.queries import in_force, today
-from budgets.services import checks, delegations, ledger, messages, requests
+from budgets.services import checks, delegations, ledger, messages, request_deadlines
 
 
 def choose_language(*, person: Person, language: str) -> None:
@@ -49,7 +49,7 @@ def disable(*, person: Person, by: Person, reason: str) -> Person:
         row.save(update_fields=["is_active"])
         _entry("person.disabled", row, by, checks.reason(reason, by))
         take_away(row, by)
-    requests.escalate()
+    request_deadlines.escalate()
     return row
 
 

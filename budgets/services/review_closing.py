@@ -23,7 +23,16 @@ from budgets.models import (
     State,
     Voice,
 )  # fmt: skip
-from budgets.services import checks, ledger, reallocations, requests, review_totals, reviews
+from budgets.services import (
+    checks,
+    ledger,
+    reallocations,
+    request_messages,
+    request_rows,
+    requests,
+    review_totals,
+    reviews,
+)
 
 REASON_LENGTH = checks.REASON_LENGTH
 
@@ -195,11 +204,10 @@ def _answer(done: Closed, item: ReviewItem, decided: Reallocation | None, by: Pe
         done.elsewhere.append(item.request)
         return
     if item.pencil is None:
-        row = requests.locked(item.request, None, among=(State.SUBMITTED,))
+        row = request_rows.locked(item.request, None, among=(State.SUBMITTED,))
         row.answer_by = timezone.now() + timedelta(days=requests.house().answer_days)
-        row.version += 1
-        row.save()
-        requests.tell_desk(row, "undecided in the review", key=f"request:{row.pk}:review:{done.review.pk}")
+        checks.save_changed(row)
+        request_messages.tell_desk(row, "undecided in the review", key=f"request:{row.pk}:review:{done.review.pk}")
         done.undecided.append(row)
         return
     given = item.pencil - item.now
@@ -207,12 +215,12 @@ def _answer(done: Closed, item: ReviewItem, decided: Reallocation | None, by: Pe
     if given <= 0:
         done.denied.append(requests.deny(request=item.request, by=by, reason=item.reason, about=about))
         return
-    row = requests.locked(item.request, None, among=(State.SUBMITTED,))
+    row = request_rows.locked(item.request, None, among=(State.SUBMITTED,))
     matter = desks.matter_of(row)
     desks.check_decider(by, None, desks.Matter(matter.desk, matter.authors, matter.raised, given))
     requests.approved(row, by, None, item.reason, about, given)
     if decided is not None and decided.state == State.APPLIED:
-        requests.applied(row)
+        request_rows.applied(row)
     done.approved.append(row)
 
 

@@ -20,7 +20,7 @@ from budgets.authority import may, parts_of
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request, State
 from budgets.queries import entitlement_on, today
-from budgets.services import reallocations
+from budgets.services import reallocation_rows, reallocations
 from portal import formats, pinned
 from portal.clusters import sizes_milli
 from portal.forms.reallocation import ReallocationForm, cell
@@ -52,7 +52,7 @@ class Desk:
     @cached_property
     def now(self) -> dict[int, int]:
         """Basis points by child on the first day."""
-        return reallocations.shares_on(self.node, self.cluster, max(self.day, today()))
+        return reallocation_rows.shares_on(self.node, self.cluster, max(self.day, today()))
 
     @cached_property
     def books(self) -> dict[int, usage.Books]:

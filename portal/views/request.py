@@ -16,7 +16,7 @@ from budgets.authority import may
 from budgets.models import LedgerEntry, Person, Reallocation, Request, State
 from budgets.queries import today
 from budgets.services import comments, requests
-from budgets.services.reallocations import shares_on
+from budgets.services.reallocation_rows import shares_on
 from portal import formats
 from portal.forms.requests import AnswerForm, AttachForm, CommentForm, PassUpForm, WithdrawForm
 from portal.forms.strict import StrictForm

@@ -22,7 +22,7 @@ from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Delegation, Person, Reallocation, Request, Role, State
 from budgets.queries import entitlement_on, in_force, today
 from budgets.services import requests
-from budgets.services.reallocations import shares_on
+from budgets.services.reallocation_rows import shares_on
 from portal import formats
 from portal.clusters import sizes_milli
 from portal.forms.requests import RequestForm

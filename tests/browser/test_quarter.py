@@ -17,7 +17,7 @@ from playwright.sync_api import Page, expect
 
 from budgets.models import LedgerEntry, Person, Reallocation, Request, Review, Role, RoleGrant, Share
 from budgets.queries import in_force, midnight, today
-from budgets.services import reallocations, requests, tree
+from budgets.services import reallocation_deadlines, request_deadlines, tree
 from budgets.services.shares import set_shares
 from docs import screenshots
 from scheduler.engine import order
@@ -113,7 +113,7 @@ def test_a_quarter(house: Laboratory, desk: Desk, live_server: Any, sign_in: Cal
     page.get_by_role("button", name="Submit").click()
     asked = Request.objects.get(node=lab.node["A1"])
     assert asked.answer_by is not None
-    assert requests.escalate(now=asked.answer_by) == 1
+    assert request_deadlines.escalate(now=asked.answer_by) == 1
     page.goto(address)
     expect(page.get_by_text("It lies with LAB, where it went from A")).to_be_visible()
     sign_in(page, lab.max)
@@ -154,7 +154,7 @@ def test_a_quarter(house: Laboratory, desk: Desk, live_server: Any, sign_in: Cal
     assert sorted(before) == sorted(after)
     assert (before[0], after[0]) == (first, behind)
     assert Reallocation.objects.get(review__isnull=False).state == "approved"
-    assert [reallocations.apply_due(now=start + timedelta(seconds=each)) for each in (0, 1)] == [1, 0]
+    assert [reallocation_deadlines.apply_due(now=start + timedelta(seconds=each)) for each in (0, 1)] == [1, 0]
     page.goto(f"{url}/decisions/")
     expect(page.get_by_text("The long runs first").first).to_be_visible()
     picture(page, "decisions")

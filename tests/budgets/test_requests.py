@@ -24,7 +24,15 @@ from budgets.models import (
     State,
 )
 from budgets.queries import in_force, midnight, today, tree_on
-from budgets.services import delegations, people, reallocations, requests, roles
+from budgets.services import (
+    delegations,
+    people,
+    reallocation_deadlines,
+    reallocations,
+    request_deadlines,
+    requests,
+    roles,
+)
 from tests.budgets.laboratory import Lab
 
 
@@ -187,9 +195,9 @@ def test_it_takes_effect_on_its_first_day_and_not_before(lab: Lab) -> None:
         request=request,
     )
     assert (decision.state, shares_now(lab)["A1"]) == (State.APPROVED, 5000)
-    assert reallocations.apply_due(now=timezone.now()) == 0
+    assert reallocation_deadlines.apply_due(now=timezone.now()) == 0
     later = timezone.now() + timedelta(days=3)
-    assert [reallocations.apply_due(now=later) for _ in range(2)] == [1, 0]
+    assert [reallocation_deadlines.apply_due(now=later) for _ in range(2)] == [1, 0]
     request.refresh_from_db()
     assert request.state == State.APPLIED
     assert verbs(decision).count("reallocation.applied") == 1
@@ -353,8 +361,8 @@ def test_at_the_root_with_three_days_notice(lab: Lab, objects: bool) -> None:
     if objects:
         reallocations.deny(reallocation=proposed, by=other, reason="not so fast")
     before = timezone.now() + timedelta(days=3, seconds=-5)
-    assert reallocations.settle(now=before) == 0
-    assert reallocations.settle(now=timezone.now() + timedelta(days=3, seconds=5)) == (0 if objects else 1)
+    assert reallocation_deadlines.settle(now=before) == 0
+    assert reallocation_deadlines.settle(now=timezone.now() + timedelta(days=3, seconds=5)) == (0 if objects else 1)
     assert shares_now(lab)["B"] == (3000 if objects else 4000)
 
 
@@ -365,14 +373,14 @@ def test_unanswered_it_goes_up_and_no_further_than_the_root(lab: Lab) -> None:
     request = asked(lab)
     due = request.answer_by
     assert due is not None
-    assert requests.escalate(now=due - timedelta(seconds=1)) == 0
-    assert [requests.escalate(now=due), requests.escalate(now=due)] == [1, 0]
+    assert request_deadlines.escalate(now=due - timedelta(seconds=1)) == 0
+    assert [request_deadlines.escalate(now=due), request_deadlines.escalate(now=due)] == [1, 0]
     request.refresh_from_db()
     assert request.desk == lab.root
     with pytest.raises(NotAllowed, match="managers of LAB"):
         requests.deny(request=request, by=lab.pi, reason="too late")
     assert request.answer_by is not None
-    assert requests.escalate(now=request.answer_by) == 0
+    assert request_deadlines.escalate(now=request.answer_by) == 0
     request.refresh_from_db()
     assert request.desk == lab.root
     assert verbs(request) == ["request.submitted", "request.went_up"]
@@ -404,7 +412,7 @@ def test_whoever_is_made_inactive_elsewhere_is_swept(lab: Lab, client) -> None:
     client.force_login(lab.pi, backend="django.contrib.auth.backends.ModelBackend")
     Person.objects.filter(pk=lab.pi.pk).update(is_active=False)
     assert [people.sweep(), people.sweep()] == [1, 0]
-    requests.escalate()
+    request_deadlines.escalate()
     request.refresh_from_db()
     assert request.desk == lab.root
     from django.contrib.sessions.models import Session
@@ -498,7 +506,9 @@ def test_more_than_the_node_has_goes_up_as_a_linked_request(lab: Lab) -> None:
     assert (upper.node, upper.parent, upper.desk, upper.author) == (lab.a, lab.root, lab.root, lab.pi)
     request.refresh_from_db()
     assert request.answer_by is not None
-    assert requests.escalate(now=request.answer_by + timedelta(days=1)) == 0  # it waits for the upper one, at the root
+    assert (
+        request_deadlines.escalate(now=request.answer_by + timedelta(days=1)) == 0
+    )  # it waits for the upper one, at the root
     request.refresh_from_db()
     assert (request.upper, request.desk, request.state) == (upper, lab.a, State.SUBMITTED)
     with pytest.raises(ConflictError, match="passed up already"):

@@ -28,7 +28,17 @@ from budgets.models import (
     Voice,
 )
 from budgets.queries import in_force, today
-from budgets.services import follow_ups, reallocations, requests, review_closing, review_totals, reviews, roles
+from budgets.services import (
+    follow_ups,
+    reallocation_deadlines,
+    reallocations,
+    request_deadlines,
+    requests,
+    review_closing,
+    review_totals,
+    reviews,
+    roles,
+)
 from budgets.services.review_snapshots import BOOKS, LineFigures, id_of
 from tests.budgets.laboratory import Lab
 
@@ -232,7 +242,7 @@ def test_it_counts_from_the_stated_day_on(lab: Lab, meeting: Review) -> None:
     close(meeting, lab.pi, applies_from=later)
     assert (shares_on(lab, today())["A1"], shares_on(lab, later)["A1"]) == (5000, 5500)
     assert Request.objects.get().state == State.APPROVED
-    reallocations.apply_due(now=datetime.combine(later, datetime.min.time(), UTC) + timedelta(hours=1))
+    reallocation_deadlines.apply_due(now=datetime.combine(later, datetime.min.time(), UTC) + timedelta(hours=1))
     assert (Request.objects.get().state, Reallocation.objects.get().state) == (State.APPLIED, State.APPLIED)
 
 
@@ -255,7 +265,7 @@ def test_no_more_gives_a_denial_and_no_mark_leaves_it_open(lab: Lab) -> None:
     denied, undecided = asked(lab, lab.a1, lab.member), asked(lab, lab.a2, researcher)
     Request.objects.filter(pk=undecided.pk).update(answer_by=timezone.now())
     meeting = reviews.open_review(review=planned(lab), by=lab.pi, figures_of=figures_of)
-    assert requests.escalate() == 0  # it lies on the table
+    assert request_deadlines.escalate() == 0  # it lies on the table
     reviews.mark(item=item(meeting, "A1"), pencil=5000, reason="not now", by=lab.pi)
     done = close(meeting, lab.pi)
     assert (done.denied, done.undecided, done.reallocations) == ([denied], [undecided], [])
