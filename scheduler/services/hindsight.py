@@ -25,7 +25,7 @@ from scheduler.simulator.ranges import Range, range_of, stretch_for
 PAST = timedelta(days=28)
 WARM_UP = timedelta(days=10)
 """Of the past so much is only drawn from."""
-WANTED = 12
+WANTED = 20
 """Past instants that are forecast, where there are not as many forecasts with a known end."""
 DRAWS = 12
 MOST_WAITING = 60

@@ -20,7 +20,7 @@ LEAST_SPREAD = 0.05
 """On the logarithmic scale: futures that all agree may still be wrong by about so much."""
 LATER = 2
 """A start after the horizon counts as one after so many horizons, where a distance is needed."""
-ENOUGH = 100
+ENOUGH = 50
 """Forecasts from which factors are learned; from fewer they are not."""
 
 

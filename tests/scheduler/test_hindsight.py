@@ -10,6 +10,7 @@ import pytest
 from scheduler.models import Forecast, ForecastStart, Run
 from scheduler.services import forecasts, hindsight
 from scheduler.services.forecasts import SHIPPED
+from scheduler.simulator.ranges import ENOUGH
 from tests.scheduler.pasts import simulated, store
 from tests.scheduler.test_history_scenario import DAY_S, House, at
 
@@ -66,7 +67,7 @@ def test_a_past_is_forecast_in_hindsight_once(house):
     assert record.count == starts.count() > 0
     assert record.held == starts.filter(outcome="held").count()
     # It is no forecast of now, and ranges are learned from it where there is enough.
-    assert (forecasts.learned_on(house.cluster)[""] != SHIPPED[""]) == (starts.count() >= 100)
+    assert (forecasts.learned_on(house.cluster)[""] != SHIPPED[""]) == (starts.count() >= ENOUGH)
     row = forecasts.look(house.cluster)
     assert (row.state, row.looks_back) == ("waiting", False)
 

@@ -11,7 +11,7 @@ from scheduler.simulator import parse
 from scheduler.simulator.forecast import forecast
 from scheduler.simulator.known import Knowledge, Watched, in_slots
 from scheduler.simulator.likely import DAY_S, Arrival, Arrivals, Durations, Like
-from scheduler.simulator.ranges import Past, Range, Stretch, learn, quantile, range_of, score
+from scheduler.simulator.ranges import ENOUGH, Past, Range, Stretch, learn, quantile, range_of, score
 from scheduler.simulator.scenario import PastUse
 
 HOUR_S = 3_600
@@ -202,4 +202,4 @@ def test_what_is_learned_makes_ranges_hold_four_of_five(wrong_by):
 
 
 def test_too_few_teach_nothing():
-    assert learn([Past("debug", 0, [1, 2, 3], 2)] * 99, DAY_S) == {}
+    assert learn([Past("debug", 0, [1, 2, 3], 2)] * (ENOUGH - 1), DAY_S) == {}
