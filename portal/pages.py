@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from django.contrib import messages
 from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
@@ -78,6 +78,8 @@ class Once(Page):
             if verb not in self.verbs:
                 raise Http404(gettext("There is no {verb!r} here.").format(verb=verb))
             return HttpResponseRedirect("../")
+        if verb is None and self.verbs and request.method == "POST":
+            return post_only(request, HttpResponseNotAllowed(["GET", "HEAD"]))
         return super().dispatch(request, *args, **kwargs)
 
     def once(
@@ -162,6 +164,18 @@ def choice(request: HttpRequest, field: str, allowed: dict[str, Any], default: s
             )
         )
     return value
+
+
+def prefilled(request: HttpRequest, field: str, known: Iterable[str], default: str = "") -> str:
+    """What an address fills into a form: one of the known names.
+
+    Raises:
+        BadRequest: something else.
+    """
+    value = request.GET.get(field, "")
+    if value and value not in set(known):
+        raise BadRequest(gettext("{field}: there is no {value!r} to choose here").format(field=field, value=value))
+    return value or default
 
 
 def whole_number(request: HttpRequest, field: str, default: int, *, at_least: int = 1, at_most: int = 100_000) -> int:

@@ -81,6 +81,19 @@ class Pages(CursorPagination):
     page_size = 50
     max_page_size = 200
     page_size_query_param = "limit"
+
+    def get_page_size(self, request: Request) -> int | None:
+        """As many rows as the address asks for.
+
+        Raises:
+            ValidationError: not a whole number within the bounds.
+        """
+        text = request.query_params.get("limit", "")
+        if text and not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= self.max_page_size):
+            message = gettext("must be a whole number from 1 to {most}").format(most=self.max_page_size)
+            raise ValidationError({"limit": [message]})
+        return super().get_page_size(request)
+
     ordering: Any = ("-submitted_at", "-pk")
 
 

@@ -26,7 +26,18 @@ from budgets.services.reallocation_rows import shares_on
 from portal import formats
 from portal.clusters import sizes_milli
 from portal.forms.requests import RequestForm
-from portal.pages import Page, choice, clusters, new_action, render_page, spend, spent_on, status_of, whole_number
+from portal.pages import (
+    Page,
+    choice,
+    clusters,
+    new_action,
+    prefilled,
+    render_page,
+    spend,
+    spent_on,
+    status_of,
+    whole_number,
+)
 from scheduler.queries import usage
 from scheduler.queries.review_figures import useful_milli_s
 
@@ -175,9 +186,9 @@ class WriteRequest(Page):
                 **{name: getattr(row, name) for name in ("starts_on", "ends_on", "useless_on", "why", "otherwise")},
             }
         else:
-            wanted = request.GET.get("node", "")
-            initial["node"] = wanted if any(node.code == wanted for node in nodes) else _first(person, nodes).code
-            initial["cluster"] = request.GET.get("cluster") or among[0].name
+            known = [node.code for node in nodes]
+            initial["node"] = prefilled(request, "node", known) or _first(person, nodes).code
+            initial["cluster"] = prefilled(request, "cluster", [each.name for each in among], among[0].name)
         return self.show(request, RequestForm(nodes=nodes, clusters=among, initial=initial), row, nodes, among)
 
     def post(self, request: HttpRequest, number: int | None = None) -> HttpResponse:

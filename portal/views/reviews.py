@@ -25,7 +25,7 @@ from portal import pack, printing
 from portal.csv_files import csv_response
 from portal.forms.reviews import CallOffForm, CloseForm, PlanForm, StepForm, TakeUpForm, VersionForm
 from portal.forms.strict import StrictForm
-from portal.pages import Once, Page, new_action, render_page, whole_number
+from portal.pages import Once, Page, new_action, prefilled, render_page, whole_number
 from scheduler.queries import review_figures
 
 PER_PAGE = 30
@@ -91,12 +91,12 @@ class PlanReview(Once):
     def get(self, request: HttpRequest) -> HttpResponse:
         """The form: by default the last four weeks, a week from now."""
         nodes = self.nodes(request)
-        wanted = request.GET.get("node", "")
+        wanted = prefilled(request, "node", [node.code for node in nodes], nodes[0].code)
         day = today()
         meets = datetime.now(UTC).replace(hour=9, minute=0, second=0, microsecond=0) + timedelta(days=7)
         initial = {
             "action": new_action(),
-            "node": wanted if any(node.code == wanted for node in nodes) else nodes[0].code,
+            "node": wanted,
             "period_from": day - timedelta(weeks=4),
             "period_until": day + timedelta(days=7),
             "meets_at": meets,

@@ -17,7 +17,7 @@ from budgets.queries import today
 from portal.csv_files import csv_response
 from portal.forms.simulation import HISTORY, SimulationForm, usual_days
 from portal.forms.strict import StrictForm
-from portal.pages import Page, clusters, new_action, render_page, whole_number
+from portal.pages import Page, clusters, new_action, prefilled, render_page, whole_number
 from portal.views import simulation_tables as tables
 from scheduler.models import Simulation
 from scheduler.queries import simulations as asked
@@ -60,7 +60,7 @@ class NewSimulation(Page):
             "first_day": first,
             "last_day": last,
             "schedulers": ["contracts", "fifo-skip"],
-            "cluster": request.GET.get("cluster", ""),
+            "cluster": prefilled(request, "cluster", [each.name for each in clusters()]),
         }
         return self.show(request, SimulationForm(clusters=clusters(), initial=initial), 200)
 

@@ -17,7 +17,7 @@ from budgets.queries import submittable_leaves
 from portal import formats
 from portal.forms.submission import SubmissionForm
 from portal.forms.typed import arguments
-from portal.pages import Page, clusters, new_action, render_page
+from portal.pages import Page, clusters, new_action, prefilled, render_page
 from scheduler.models import Workload
 from scheduler.services import workloads
 
@@ -30,7 +30,7 @@ class Submit(Page):
     def get(self, request: HttpRequest) -> HttpResponse:
         """An empty form."""
         among, leaves = clusters(), list(submittable_leaves(request.user))  # type: ignore[arg-type]
-        initial = {"action": new_action(), "cluster": request.GET.get("cluster", "")}
+        initial = {"action": new_action(), "cluster": prefilled(request, "cluster", [each.name for each in among])}
         return self.show(request, SubmissionForm(clusters=among, leaves=leaves, initial=initial), 200)
 
     def post(self, request: HttpRequest) -> HttpResponse:

@@ -334,10 +334,12 @@ def _finished(canvas: Canvas, timeline: Timeline, colours: set[int]) -> str:
     look, view, bottom = canvas.look, canvas.view, canvas.bottom
     names = [row.name for row in timeline.rows[view.first_row : view.end_row]]
     height = bottom + BOTTOM
+    # what holds links is no picture to those who do not see it, but a group of links
+    role = "group" if look.workload_href or look.rows_href else "img"
     before = [
         (
             f'<svg viewBox="0 0 {_n(look.width)} {_n(height)}" width="{_n(look.width)}"'
-            f' height="{_n(height)}" role="img"'
+            f' height="{_n(height)}" role="{role}"'
             f' aria-label="{escape(look.label)}" xmlns="http://www.w3.org/2000/svg" class="timeline"'
             f' data-left="{_n(canvas.left)}" data-right="{_n(look.width - RIGHT)}" data-top="{_n(TOP)}"'
             f' data-bottom="{_n(bottom)}" data-from="{view.from_s}" data-until="{view.until_s}"'

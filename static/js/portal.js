@@ -29,6 +29,19 @@
     if (event.target.matches("select[data-submits]")) event.target.form.requestSubmit();
   });
 
+  /* What scrolls sideways can be reached, and so scrolled, by the keyboard; what does not is no stop on the way. */
+  const reachable = () => document.querySelectorAll(".wrap, .timeline-box").forEach(box => {
+    const scrolls = box.scrollWidth > box.clientWidth + 1 && !box.querySelector("a, button, input, select, textarea");
+    if (scrolls === box.hasAttribute("tabindex")) return;
+    if (!scrolls) { box.removeAttribute("tabindex"); box.removeAttribute("role"); box.removeAttribute("aria-label"); return; }
+    box.tabIndex = 0;
+    box.setAttribute("role", "group");
+    box.setAttribute("aria-label", box.querySelector("caption")?.textContent.trim() || document.querySelector("h1")?.textContent.trim() || "");
+  });
+  new ResizeObserver(reachable).observe(document.body);
+  document.addEventListener("htmx:load", reachable);
+  document.addEventListener("toggle", reachable, true);
+
   /* A form is sent once: a second click on its button does nothing while the first is under way. */
   document.addEventListener("submit", event => {
     if (event.target.method !== "post" || event.defaultPrevented) return;

@@ -17,7 +17,9 @@
   const isShown = each => {
     if (!each.checkVisibility({opacityProperty: true, visibilityProperty: true, contentVisibilityAuto: true}))
       return false;
-    for (let at = each; at; at = at.parentElement) if (isForEarsOnly(at)) return false;
+    for (let at = each; at; at = at.parentElement) {
+      if (isForEarsOnly(at) || ["sticky", "fixed"].includes(getComputedStyle(at).position)) return false;
+    }
     return true;
   };
   const texts = [];

@@ -20,8 +20,12 @@ from tests.addresses import PARAMETER, filled, patterns
 from tests.browser.everything import values_of
 from tests.portal.conftest import Laboratory
 
-FREE = {"find", "q", "seen", "command", "next"}
+FREE = {"find", "q", "who", "seen", "command", "next"}
 """Parameters that take any words: what isn't there is simply not found."""
+SCHEMA = "api/v1/schema/"
+"""Its parameters are drf-spectacular's own."""
+RIGHT = {("simulator/<int:number>/timeline/", "0")}
+"""What is nonsense elsewhere: variant 0 is what really happened."""
 AGENTS = "api/v1/agent/"
 """Its addresses take no query, and are tried with bad bodies in tests/executors."""
 NONSENSE = (
@@ -134,7 +138,7 @@ def test_what_stands_in_a_path(lab: Laboratory, clients: Callable[..., list[Clie
                 keys = {key: [bad] for key in values if key.rpartition(":")[2].rstrip(">") == name}
                 [path] = filled(pattern, {**{key: given[:1] for key, given in values.items()}, **keys, name: [bad]})
                 for client in clients(lab)[:2]:
-                    if said := says_no(client.get(path)):
+                    if said := says_no(client.get(path, follow=True)):
                         wrong.append(f"{path[:100]}: {said}")
     assert wrong == []
 
@@ -144,11 +148,13 @@ def test_what_stands_in_a_query(
 ) -> None:
     wrong = []
     for pattern, path in pages(lab):
-        for client in clients(lab):
+        for client in clients(lab) if pattern != SCHEMA else ():
             if client.get(path).status_code != 200:
                 continue
             for name in sorted(read_of(path, client, settings, "GET") - FREE):
                 for bad in NONSENSE:
+                    if (pattern, bad) in RIGHT:
+                        continue
                     answer = client.get(f"{path}?{name}={bad if bad.startswith('%') else escaped(bad)}")
                     if said := says_no(answer):
                         wrong.append(f"{pattern} {name}={bad[:40]}: {said}")
