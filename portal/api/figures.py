@@ -32,6 +32,7 @@ from portal.pages import cluster_named, clusters, whole_number
 from portal.period import Period, period_named
 from portal.views.fairness import Level, level_of, parent_named
 from portal.views.node import manages, node_named
+from portal.views.priorities import page_of
 from portal.views.pyramid import layers, phases
 from portal.views.waits import node_of
 from scheduler.queries import fairness, people_usage, priorities, pyramid, squatting, waits
@@ -220,9 +221,9 @@ class Squatting(Api):
 class Priorities(Api):
     """Priorities inside a team, for its people and those above."""
 
-    known = PERIOD | {"cluster"}
+    known = PERIOD | {"cluster", "page"}
 
-    @extend_schema(responses=PrioritiesOut, parameters=[CLUSTER, *PERIOD_PARAMETERS])
+    @extend_schema(responses=PrioritiesOut, parameters=[CLUSTER, OpenApiParameter("page", int), *PERIOD_PARAMETERS])
     def get(self, request: Request, code: str) -> Response:
         """By leaf; what is personal, to that person and those who manage the node."""
         node = node_named(code)
@@ -231,6 +232,7 @@ class Priorities(Api):
         where = cluster_named(request.query_params.get("cluster"), clusters())
         period, person = period_named(request, "28d"), self.person()
         only = None if manages(person, node) else person.pk
+        number = whole_number(request, "page", 1)
         leaves = priorities.by_leaf(node, where, period.start, period.live_end, period.now)
         return Response(
             {
@@ -249,8 +251,10 @@ class Priorities(Api):
                             for rank in leaf.ranks
                         ],
                     }
-                    for leaf in leaves
+                    for leaf in page_of(leaves, number)
                 ],
+                "page": number,
+                "count": len(leaves),
                 "people": [
                     {"name": row.name, "submitted": row.submitted, "raised": row.raised}
                     for row in priorities.by_person(node, where, period.start, period.live_end, only=only)

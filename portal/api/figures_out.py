@@ -65,6 +65,8 @@ class PrioritiesOut(PeriodOut):
     cluster = serializers.CharField()
     node = serializers.CharField()
     leaves = serializers.ListField(child=serializers.DictField())
+    page = serializers.IntegerField()
+    count = serializers.IntegerField()
     people = serializers.ListField(child=serializers.DictField())
 
 

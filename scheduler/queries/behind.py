@@ -104,55 +104,58 @@ ORDER BY lost DESC, n.name, t.begins LIMIT %(limit)s OFFSET %(offset)s"""
 
 _HELD = """
 held AS (
-    SELECT r.workload_id, r.id, r.funded, r.size_milli * extract(epoch FROM
-        least(coalesce(r.ended_at, %(now)s), %(end)s) - greatest(r.started_at, %(start)s))::bigint AS milli_s
-    FROM scheduler_run r
+    SELECT r.workload_id, sum(r.size_milli * t.s)::bigint AS milli_s, sum(t.s) AS held_s,
+        coalesce(sum(r.size_milli * t.s) FILTER (WHERE NOT r.funded), 0)::bigint AS uncharged
+    FROM scheduler_run r CROSS JOIN LATERAL (SELECT extract(epoch FROM
+        least(coalesce(r.ended_at, %(now)s), %(end)s) - greatest(r.started_at, %(start)s))::bigint AS s) t
     WHERE r.cluster_id = %(cluster)s AND r.started_at < %(end)s AND (r.ended_at IS NULL OR r.ended_at > %(start)s)
+    GROUP BY r.workload_id
 )"""
 
-_WHO = "w.code, n.id, n.code, w.state, w.size_milli, w.min_runtime_s"
-_FROM = "scheduler_workload w JOIN budgets_budgetnode n ON n.id = w.leaf_id"
+# Only the page's rows are joined with what they are called.
+_PAGE = """
+SELECT w.code, n.id, n.code, w.state, w.size_milli, w.min_runtime_s, t.milli_s, t.uncharged, t.measured, t.busy, t.count
+FROM ({top} LIMIT %(limit)s OFFSET %(offset)s) t
+JOIN scheduler_workload w ON w.id = t.workload_id JOIN budgets_budgetnode n ON n.id = w.leaf_id
+ORDER BY t.milli_s DESC, t.workload_id"""
 
-HELD_SQL = f"""
-WITH {_HELD}, by_workload AS (
-    SELECT workload_id, sum(milli_s)::bigint AS milli_s,
-        coalesce(sum(milli_s) FILTER (WHERE NOT funded), 0)::bigint AS uncharged
-    FROM held GROUP BY workload_id
+HELD_SQL = f"WITH {_HELD}" + _PAGE.format(
+    top="""
+    SELECT workload_id, milli_s, uncharged, NULL AS measured, NULL AS busy, count(*) OVER () AS count
+    FROM held ORDER BY milli_s DESC, workload_id"""
 )
-SELECT {_WHO}, b.milli_s, b.uncharged, NULL, NULL, count(*) OVER ()
-FROM by_workload b JOIN {_FROM} ON w.id = b.workload_id
-ORDER BY b.milli_s DESC, w.code LIMIT %(limit)s OFFSET %(offset)s"""
 
 # Funded work asks from its submission to its end: what of that it did not hold, it waited for.
 WAITED_SQL = f"""
-WITH {_HELD}, asked AS (
-    SELECT w.id, w.size_milli * extract(epoch FROM least(coalesce(w.ended_at, %(now)s), %(end)s)
-        - greatest(w.submitted_at, %(start)s))::bigint AS milli_s
-    FROM scheduler_workload w
+WITH {_HELD}, waited AS (
+    SELECT w.id AS workload_id, (w.size_milli * (extract(epoch FROM least(coalesce(w.ended_at, %(now)s), %(end)s)
+        - greatest(w.submitted_at, %(start)s))::bigint - coalesce(h.held_s, 0)))::bigint AS milli_s
+    FROM scheduler_workload w LEFT JOIN held h ON h.workload_id = w.id
     WHERE w.cluster_id = %(cluster)s AND w.min_runtime_s > 0 AND w.state <> 'refused'
         AND NOT (w.state = 'held' AND w.reason_code = 'waiting_after')
         AND w.submitted_at < %(end)s AND (w.ended_at IS NULL OR w.ended_at > %(start)s)
-), waited AS (
-    SELECT a.id, a.milli_s - coalesce((SELECT sum(h.milli_s * w.size_milli / greatest(r.size_milli, 1))::bigint
-        FROM held h JOIN scheduler_run r ON r.id = h.id JOIN scheduler_workload w ON w.id = h.workload_id
-        WHERE h.workload_id = a.id), 0) AS milli_s
-    FROM asked a
+)""" + _PAGE.format(
+    top="""
+    SELECT workload_id, milli_s, 0 AS uncharged, NULL AS measured, NULL AS busy, count(*) OVER () AS count
+    FROM waited WHERE milli_s > 0 ORDER BY milli_s DESC, workload_id"""
 )
-SELECT {_WHO}, t.milli_s, 0, NULL, NULL, count(*) OVER ()
-FROM waited t JOIN {_FROM} ON w.id = t.id WHERE t.milli_s > 0
-ORDER BY t.milli_s DESC, w.code LIMIT %(limit)s OFFSET %(offset)s"""
 
-IDLE_SQL = f"""
-WITH measured AS (
-    SELECT r.workload_id, sum(u.measured_milli_s)::bigint AS measured, sum(u.busy_milli_s)::bigint AS busy
-    FROM scheduler_utilizationhour u JOIN scheduler_run r ON r.id = u.run_id
-    WHERE u.cluster_id = %(cluster)s AND u.hour >= %(start)s AND u.hour < %(end)s
+IDLE_SQL = """
+WITH by_run AS (
+    SELECT run_id, sum(measured_milli_s) AS measured, sum(busy_milli_s) AS busy
+    FROM scheduler_utilizationhour
+    WHERE cluster_id = %(cluster)s AND hour >= %(start)s AND hour < %(end)s GROUP BY run_id
+), measured AS (
+    SELECT r.workload_id, sum(m.measured)::bigint AS measured, sum(m.busy)::bigint AS busy
+    FROM by_run m JOIN scheduler_run r ON r.id = m.run_id
+    WHERE r.path && %(managed)s::bigint[]
+        OR EXISTS (SELECT FROM scheduler_workload w WHERE w.id = r.workload_id AND w.owner_id = %(person)s)
     GROUP BY r.workload_id
+)""" + _PAGE.format(
+    top="""
+    SELECT workload_id, measured - busy AS milli_s, 0 AS uncharged, measured, busy, count(*) OVER () AS count
+    FROM measured ORDER BY milli_s DESC, workload_id"""
 )
-SELECT {_WHO}, m.measured - m.busy AS idle, 0, m.measured, m.busy, count(*) OVER ()
-FROM measured m JOIN {_FROM} ON w.id = m.workload_id
-WHERE w.owner_id = %(person)s OR n.path && %(managed)s::bigint[]
-ORDER BY idle DESC, w.code LIMIT %(limit)s OFFSET %(offset)s"""
 
 
 def unfit(window: Window, page: int) -> Listed[Unfit]:

@@ -71,38 +71,37 @@ class Activity:
         return Activity(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(Activity)))
 
 
-# The phases that a run has for a short time, cut at the ends of the window and at whole hours.
+# The phases that a run has for a short time, cut at the ends of the window and at whole hours. Only runs that did
+# not end by themselves are joined with their workloads, to see whether anything was kept of them.
 PHASES_SQL = """
 WITH runs AS (
-    SELECT r.number, r.size_milli, r.started_at AS begins, coalesce(r.ended_at, t.now) AS ends,
+    SELECT r.number, r.size_milli, r.started_at AS begins, coalesce(r.ended_at, t.now) AS ends, r.workload_id,
         least(coalesce(r.running_at, t.now), coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS up,
         least(coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS told,
-        NOT w.resumable AND r.state = 'ended' AND w.state IN ('preempted', 'lost') AND w.ended_at = r.ended_at
-            AS is_lost
-    FROM scheduler_run r JOIN scheduler_workload w ON w.id = r.workload_id
-    CROSS JOIN (SELECT %(now)s::timestamptz AS now) t
+        r.state = 'ended' AND r.end_reason <> ALL(%(own_ends)s) AS was_ended
+    FROM scheduler_run r CROSS JOIN (SELECT %(now)s::timestamptz AS now) t
     WHERE r.cluster_id = %(cluster)s AND r.started_at < %(end)s AND (r.ended_at IS NULL OR r.ended_at > %(start)s)
 ), phases AS (
     SELECT CASE number WHEN 1 THEN 'startup' ELSE 'restart' END AS phase, size_milli, begins, up AS ends FROM runs
-    UNION ALL SELECT 'lost', size_milli, up, told FROM runs WHERE is_lost
     UNION ALL SELECT 'saving', size_milli, greatest(told, up), ends FROM runs
+    UNION ALL SELECT 'lost', r.size_milli, r.up, r.told FROM runs r JOIN scheduler_workload w ON w.id = r.workload_id
+    WHERE r.was_ended AND NOT w.resumable AND w.state IN ('preempted', 'lost') AND w.ended_at = r.ends
 ), cut AS (
     SELECT phase, size_milli,
         greatest(extract(epoch FROM begins), extract(epoch FROM %(start)s::timestamptz))::bigint AS begins,
         least(extract(epoch FROM ends), extract(epoch FROM %(end)s::timestamptz),
             extract(epoch FROM %(now)s::timestamptz))::bigint AS ends
     FROM phases WHERE begins < ends AND begins < %(end)s AND ends > %(start)s
-), pieces AS (
-    SELECT phase, width_bucket(to_timestamp(hour), %(starts)s::timestamptz[]) - 1 AS place,
-        size_milli * (least(ends, hour + 3600) - greatest(begins, hour)) AS milli_s
-    FROM cut, generate_series(begins / 3600 * 3600, ends - 1, 3600) hour
+), hours AS (
+    SELECT phase, hour, sum(size_milli * (least(ends, hour + 3600) - greatest(begins, hour))) AS milli_s
+    FROM cut, generate_series(begins / 3600 * 3600, ends - 1, 3600) hour GROUP BY phase, hour
 )
-SELECT place,
+SELECT width_bucket(to_timestamp(hour), %(starts)s::timestamptz[]) - 1,
     coalesce(sum(milli_s) FILTER (WHERE phase = 'startup'), 0)::bigint,
     coalesce(sum(milli_s) FILTER (WHERE phase = 'restart'), 0)::bigint,
     coalesce(sum(milli_s) FILTER (WHERE phase = 'saving'), 0)::bigint,
     coalesce(sum(milli_s) FILTER (WHERE phase = 'lost'), 0)::bigint
-FROM pieces GROUP BY place"""
+FROM hours GROUP BY 1"""
 
 HELD_SQL = """
 SELECT width_bucket(hour, %(starts)s::timestamptz[]) - 1, sum(held_milli_s)::bigint
@@ -110,10 +109,14 @@ FROM scheduler_clusterhour
 WHERE cluster_id = %(cluster)s AND hour >= %(start)s AND hour < %(end)s GROUP BY 1"""
 
 MEASURED_SQL = """
-SELECT width_bucket(u.hour, %(starts)s::timestamptz[]) - 1, sum(u.measured_milli_s)::bigint, sum(u.busy_milli_s)::bigint
-FROM scheduler_utilizationhour u
-WHERE u.cluster_id = %(cluster)s AND u.hour >= %(start)s AND u.hour < %(end)s
-GROUP BY 1"""
+SELECT width_bucket(hour, %(starts)s::timestamptz[]) - 1, sum(measured)::bigint, sum(busy)::bigint
+FROM (
+    SELECT hour, sum(measured_milli_s) AS measured, sum(busy_milli_s) AS busy FROM scheduler_utilizationhour
+    WHERE cluster_id = %(cluster)s AND hour >= %(start)s AND hour < %(end)s GROUP BY hour
+) hours GROUP BY 1"""
+
+OWN_ENDS = ("finished", "failed", "cancelled", "time_limit")
+"""End reasons of runs that ended by themselves, or because of their owner."""
 
 
 def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]:
@@ -127,6 +130,7 @@ def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]
         "end": steps.end,
         "starts": list(steps.starts),
         "now": now,
+        "own_ends": list(OWN_ENDS),
     }
     found = [Activity()] * len(steps.starts)
     with connection.cursor() as cursor:
