@@ -1,5 +1,6 @@
 """What agents say is taken strictly: malformed, strange or forged reports are refused and change nothing."""
 
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
@@ -149,6 +150,18 @@ MALFORMED_HEARTBEATS: list[tuple[Any, str, str]] = [
         "wake_secret",
         "is not letters and digits, at most 100",
     ),
+    ({"cluster": "bench", "node": "n1", "wake_address": "evil.example"}, "wake_address", "is not an address"),
+    ({"cluster": "bench", "node": "n1", "epoch": -1}, "epoch", "-1 is negative"),
+    ({"cluster": "bench", "node": "n1", "problems": "all"}, "problems", "is not a list of texts"),
+    ({"cluster": "bench", "node": "n1", "problems": ["x"] * 33}, "problems", "is longer than 32"),
+    (
+        {"cluster": "bench", "node": "n1", "problems": ["x" * 301]},
+        "problems",
+        "holds a text longer than 300 characters, or a zero byte",
+    ),
+    ({"cluster": "bench", "node": "n1", "directories": ["x"] * 201}, "directories", "is longer than 200"),
+    ({"cluster": "bench", "node": "n1", "samples": [{}]}, "samples[0].run_id", "is missing"),
+    ({"cluster": "bench", "node": "n1", "repair": "1"}, "repair", "is not a whole number"),
 ]
 
 
@@ -236,6 +249,46 @@ def test_only_an_agent_of_this_machine_is_called(speaker: Speaker, client: Any) 
         assert client.post("/api/v1/agent/sync", body, **more).status_code == 200
         found.append(Node.objects.get().wake_url)
     assert found == ["http://127.0.0.1:5/wake/abc", "", ""]
+
+
+def test_agents_in_the_networks_that_the_operator_names_are_called_there(
+    speaker: Speaker, client: Any, settings: Any
+) -> None:
+    settings.AGENT_NETWORKS = [ip_network("10.20.0.0/16"), ip_network("2001:db8::/32")]
+    found = []
+    for address in ("10.20.3.4", "10.21.0.1", "127.0.0.1", "2001:db8::7", "169.254.169.254"):
+        body = {"cluster": "bench", "node": "n1", "wake_port": 5, "wake_secret": "abc", "wake_address": address}
+        more = {"content_type": "application/json", "HTTP_AUTHORIZATION": f"Bearer {TOKEN}"}
+        assert client.post("/api/v1/agent/sync", body, **more).status_code == 200
+        found.append(Node.objects.get().wake_url)
+    assert found == ["http://10.20.3.4:5/wake/abc", "", "", "http://[2001:db8::7]:5/wake/abc", ""]
+
+
+BAD_DIRECTORIES: list[tuple[str, dict[str, Any], int, str]] = [
+    ("put", {"size": 0}, 400, "size"),
+    ("put", {"size": 2**50}, 400, "size"),
+    ("put", {"offset": 9}, 400, "size"),
+    ("put", {"data": ""}, 400, "data"),
+    ("put", {"data": "no base64!"}, 400, "data"),
+    ("put", {}, 404, "run"),
+    ("get", {}, 404, "run"),
+    ("get", {"offset": -1}, 400, "offset"),
+    ("get", {"run": 2**63}, 400, "run"),
+    ("fail", {"rank": -1}, 400, "rank"),
+    ("fail", {"message": 5}, 400, "message"),
+]
+
+
+def test_nobody_puts_or_gets_a_directory_that_is_not_theirs(speaker: Speaker) -> None:
+    before = state()
+    for verb, change, status, field in BAD_DIRECTORIES:
+        given: dict[str, Any] = {"cluster": "bench", "node": "n1", "run": Run.objects.get().pk, "rank": 0}
+        given |= {"put": {"offset": 0, "size": 3, "data": "eHh4", "digest": "0" * 64}, "get": {"offset": 0}}.get(
+            verb, {"message": "too large"}
+        )
+        said, answer = speaker.site.post(f"directory/{verb}", given | change, token=TOKEN)
+        assert (said, answer["field"]) == (status, field), (verb, change)
+    assert state() == before
 
 
 def test_queries_of_a_heartbeat_do_not_grow_with_its_ranks(site: Site, client: Any) -> None:
