@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from portal.api import explaining, figures, simulations, views, words
+from portal.api import explaining, figures, simulations, slurm, views, words
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/queue/", views.Queue.as_view(), name="api-queue"),
     path("clusters/<slug:cluster>/nodes/", views.Nodes.as_view(), name="api-nodes"),
     path("clusters/<slug:cluster>/repairs/", views.Repairs.as_view(), name="api-repairs"),
+    path("clusters/<slug:cluster>/slurm/", slurm.Slurm.as_view(), name="api-slurm"),
     path("clusters/<slug:cluster>/shares/<str:code>/", views.Shares.as_view(), name="api-shares"),
     path("budget/<str:code>/usage/", views.Usage.as_view(), name="api-usage"),
     path("budget/<str:code>/pace/", figures.PaceOf.as_view(), name="api-pace"),

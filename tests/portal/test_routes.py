@@ -160,6 +160,7 @@ ROUTES = [
     Route("nodes/<slug:cluster>/<str:name>/resume/", "/nodes/north/n01/resume/", (SIGN_IN, 403, 403, 403, OK)),
     Route("nodes/<slug:cluster>/<str:name>/resume/", "/nodes/north/n01/resume/", (SIGN_IN, 403, 403, 403, 400), "post"),
     same("timeline/", "/timeline/"),
+    Route("clusters/<slug:cluster>/slurm/", "/clusters/north/slurm/", (SIGN_IN, 404, 404, 404, 404)),
     same("clusters/<slug:cluster>/timeline/", "/clusters/north/timeline/?window=7d"),
     same("clusters/<slug:cluster>/timeline/", "/clusters/north/timeline/?nodes=n01:n02", htmx=True),
     same("workloads/", "/workloads/"),
@@ -214,6 +215,7 @@ ROUTES = [
     api("api/v1/clusters/<slug:cluster>/tree/", "/api/v1/clusters/north/tree/"),
     api("api/v1/clusters/<slug:cluster>/queue/", "/api/v1/clusters/north/queue/"),
     api("api/v1/clusters/<slug:cluster>/nodes/", "/api/v1/clusters/north/nodes/"),
+    Route("api/v1/clusters/<slug:cluster>/slurm/", "/api/v1/clusters/north/slurm/", (403, 404, 404, 404, 404)),
     api("api/v1/clusters/<slug:cluster>/repairs/", "/api/v1/clusters/north/repairs/"),
     api("api/v1/clusters/<slug:cluster>/shares/<str:code>/", "/api/v1/clusters/north/shares/A/"),
     Route(

@@ -154,14 +154,14 @@ def site(slurm: SlurmSite, transactional_db: None) -> Site:
     return make_site(slurm, Cluster.Executor.SLURM)
 
 
-def make_site(slurm: SlurmSite, executor: str) -> Site:
+def make_site(slurm: SlurmSite, executor: str, codes: tuple[str, str] = ("A", "B")) -> Site:
     """A portal of that mode."""
     cluster = clusters.create(name="north", executor=executor)
     policies.change(cluster=cluster, knobs={"grace_s": GRACE_S, "healthy_dwell_s": 0, "kill_wait_s": 60})
     root = tree.create_root(code="lab", name="Laboratory")
     leaves = [
         tree.add_child(parent=root, kind=BudgetNode.Kind.PROJECT, code=code, name=f"Project {code}", by=None)
-        for code in ("A", "B")
+        for code in codes
     ]
     root.refresh_from_db()
     today = timezone.localdate() - timedelta(days=1)

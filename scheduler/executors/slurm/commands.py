@@ -16,7 +16,8 @@ MARK = re.compile(rf"{PREFIX}:([a-z0-9]{{8,40}}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,6
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MASTER_PORT_FIRST, MASTER_PORTS = 20_000, 20_000
 FENCED = 91
-"""Exit status of a script that finds that its run has begun before: a controller that was killed had forgotten that."""
+"""Exit status of a script whose run has begun before (a controller that was killed had forgotten that), or could not be
+begun at all: no fault of the workload's."""
 DRAIN_MARK = "allotment:"
 """How a drain begins that we asked for; others are an admin's, and never ended by us."""
 
@@ -127,20 +128,33 @@ def script_of(job: Submission) -> str:
         ports=MASTER_PORTS,
         rank=RANK,
         fenced=FENCED,
+        patience=PATIENCE,
     )
 
 
 SCRIPT = """\
 #!/bin/sh
-mkdir -p {workload} && cd {workload} || exit 90
-{exports}mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k)
-mkdir -p .allotment && mkdir ".allotment/run-${{mark##*:}}" || exit {fenced}
+mkdir -p {workload}/.allotment && cd {workload} || exit 90
+{exports}tries=0
+until mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k) && [ -n "$mark" ]; do
+    tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
+    sleep 2
+done
 export ALLOTMENT_RUN="${{mark##*:}}" ALLOTMENT_WORKLOAD={workload} ALLOTMENT_DEVICES={devices}
+mkdir ".allotment/run-$ALLOTMENT_RUN" || exit {fenced}
 export MASTER_ADDR="$SLURMD_NODENAME" MASTER_PORT=$(({first} + SLURM_JOB_ID % {ports}))
 export WORLD_SIZE="$SLURM_JOB_NUM_NODES" LOCAL_WORLD_SIZE=1 LOCAL_RANK=0
-exec srun --kill-on-bad-exit=1 --export=ALL /bin/sh -c '{rank}' rank {command}
+while :; do
+    srun --kill-on-bad-exit=1 --export=ALL /bin/sh -c '{rank}' rank {command}
+    status=$?
+    if [ $status -eq 0 ] || [ -e ".allotment/began-$ALLOTMENT_RUN" ]; then exit $status; fi
+    tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
+    sleep 2
+done
 """
-RANK = 'export RANK=$SLURM_PROCID NODE_RANK=$SLURM_NODEID; exec "$@"'
+RANK = 'export RANK=$SLURM_PROCID NODE_RANK=$SLURM_NODEID; : > ".allotment/began-$ALLOTMENT_RUN"; exec "$@"'
+PATIENCE = 90
+"""So often a script asks a controller that is away, two seconds apart; what has not begun can be begun later."""
 
 
 def parse_submitted(text: str) -> int:

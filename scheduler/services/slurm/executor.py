@@ -48,7 +48,7 @@ def follow(names: Collection[str] = (), *, goes_on: Callable[[], bool] = lambda:
             for link in _links(names):
                 clock = clocks.setdefault(link.cluster_id, _Clock())
                 if clock.is_due(link.cluster_id):
-                    clock.looked(look.look(link.cluster_id))
+                    clock.looked(look.look(link.cluster_id, is_glance=clock.is_glance))
         except OperationalError as error:
             log.warning("database_not_reached", error=str(error))
             time.sleep(1)
@@ -64,30 +64,31 @@ def _links(names: Collection[str]) -> list[SlurmLink]:
 
 
 class _Clock:
-    """When a cluster is looked at next."""
+    """When a cluster is looked at next, and whether a glance is enough: what happened here is seen to at once."""
 
     def __init__(self) -> None:
-        self._next_s = 0.0
+        self.is_glance = False
+        self._whole_s = self._next_s = 0.0
         self._mark = -1
         self._rests = False
 
     def is_due(self, cluster_id: int) -> bool:
         """Whether it is time, or something happened that the last look did not see."""
-        if time.monotonic() >= self._next_s:
-            self._mark = _mark(cluster_id)
-            return True
-        if self._rests:
+        now_s = time.monotonic()
+        if self._rests and now_s < self._whole_s:
             return False
-        mark = _mark(cluster_id)
-        is_news = mark != self._mark
-        self._mark = mark
-        return is_news
+        before, self._mark = self._mark, _mark(cluster_id)
+        self.is_glance = now_s < self._whole_s
+        return now_s >= self._next_s or self._mark != before
 
     def looked(self, looked: look.Looked | None) -> None:
         """How it went says how soon it is time again."""
+        now_s = time.monotonic()
         self._rests = looked is not None and not looked.reached
-        every_s = REST_S if self._rests else SOON_S if looked is not None and looked.done else EVERY_S
-        self._next_s = time.monotonic() + every_s
+        if not self.is_glance or self._rests:
+            self._whole_s = now_s + (REST_S if self._rests else EVERY_S)
+        has_done = looked is not None and looked.done > 0
+        self._next_s = min(self._whole_s, now_s + SOON_S) if has_done else self._whole_s
 
 
 def _mark(cluster_id: int) -> int:

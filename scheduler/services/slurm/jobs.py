@@ -233,7 +233,7 @@ def _facts(ours: Ours, row: SlurmJob, job: Job, *, is_forgotten: bool) -> list[S
 def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool, is_forgotten: bool) -> RankFact:
     message = f"Slurm: {job.state.lower()}" + (f", {job.reason}" if job.reason else "")
     if job.exit_code == commands.FENCED or is_forgotten:
-        forgot = "Slurm was restarted, and had forgotten that it ran"
+        forgot = "Slurm was away or restarted, and did not carry it out"
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, forgot)
     if job.state in NODE_ENDED:
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, message)

@@ -47,32 +47,38 @@ def the_only_one(cluster_id: int) -> Iterator[bool]:
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOOK_LOCK, cluster_id])
 
 
-def look(cluster_id: int, now: datetime | None = None) -> Looked | None:
-    """Look once; None where somebody else does, or the cluster has no Slurm. Raises nothing for a Slurm in trouble."""
+def look(cluster_id: int, now: datetime | None = None, *, is_glance: bool = False) -> Looked | None:
+    """Look once; None where somebody else does, or the cluster has no Slurm. Raises nothing for a Slurm in trouble.
+
+    A glance sees to jobs only, so that what has just been decided starts sooner: nodes and accounts wait for the next
+    whole look.
+    """
     link = SlurmLink.objects.select_related("cluster").filter(cluster=cluster_id).first()
     if link is None or link.cluster.executor not in links.KINDS:
         return None
     with the_only_one(cluster_id) as is_mine:
         if not is_mine:
             return None
-        return _look(link, now)
+        return _look(link, now, is_glance and link.contact_at is not None)
 
 
-def _look(link: SlurmLink, now: datetime | None) -> Looked:
+def _look(link: SlurmLink, now: datetime | None, is_glance: bool) -> Looked:
     caller = links.caller(link)
     desk = orders.Desk(link, caller)
     at = (now or timezone.now()).replace(microsecond=0)
     try:
         if link.cluster.executor == Cluster.Executor.SLURM:
-            _carry_out(link, caller, desk, at)
+            _carry_out(link, caller, desk, at, is_glance)
         else:
             desk.troubles += _read_only(link, caller, at)
-        desk.troubles += shares.tend(link, caller, at)
+        if not is_glance:
+            desk.troubles += shares.tend(link, caller, at)
     except (SlurmError, Unreadable) as error:
         links.failed(link, at, str(error))
         return Looked(False, desk.done)
-    _keep(link, desk)
-    links.contacted(link, at)
+    if not is_glance:
+        _keep(link, desk)
+        links.contacted(link, at)
     return Looked(True, desk.done)
 
 
@@ -104,16 +110,17 @@ def read_nodes(link: SlurmLink, caller: Caller) -> list[slurm_nodes.SlurmNode]:
     return slurm_nodes.with_racks(seen, racks)
 
 
-def _carry_out(link: SlurmLink, caller: Caller, desk: orders.Desk, now: datetime) -> None:
-    seen = read_nodes(link, caller)  # before the jobs: nodes.take_foreign
+def _carry_out(link: SlurmLink, caller: Caller, desk: orders.Desk, now: datetime, is_glance: bool) -> None:
+    seen = [] if is_glance else read_nodes(link, caller)  # before the jobs: nodes.take_foreign
     listed = slurm_jobs.read(caller(slurm_jobs.LIST))
     ours = jobs.find(link, listed, now)
     jobs.report(ours, caller)
-    desk.troubles += nodes.take(link, seen, now)
-    nodes.take_foreign(link, seen, listed, jobs.holding_for_runs(ours), now)
+    if not is_glance:
+        desk.troubles += nodes.take(link, seen, now)
+        nodes.take_foreign(link, seen, listed, jobs.holding_for_runs(ours), now)
+    orders.carry_out(ours, desk)
     for order in nodes.orders(link, seen):
         desk.order(order)
-    orders.carry_out(ours, desk)
 
 
 def _read_only(link: SlurmLink, caller: Caller, now: datetime) -> list[str]:
