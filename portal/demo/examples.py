@@ -11,6 +11,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
+from django.conf import settings
+from django.utils import translation
+from django.utils.translation import gettext, gettext_noop
+
 from budgets.models import WHOLE_BASIS_POINTS, Review
 from budgets.split import evenly
 from portal import formats
@@ -19,7 +23,7 @@ from scheduler.engine import Policy
 
 CLUSTER = "north"
 HOURS_A_WEEK = 7 * 24
-HEADING = "## A worked example"
+HEADING = gettext_noop("A worked example")
 HALL = next(hall for hall in past.HALLS if hall.cluster == CLUSTER)
 UNITS = HALL.nodes * HALL.devices_per_node
 HALL_WORDS = {"cluster": CLUSTER, "nodes": HALL.nodes, "devices": HALL.devices_per_node, "units": UNITS}
@@ -62,7 +66,7 @@ def hours(fraction: Fraction) -> str:
     return f"{formats.count(fraction * UNITS * HOURS_A_WEEK)}{formats.NBSP}GPU-hours"
 
 
-MANAGER = """\
+MANAGER = gettext_noop("""\
 Sign in as the PI of program A (`./run` prints who that is). The laboratory gives its programs {given} of *{cluster}*,
 which has {nodes} nodes with {devices} GPUs, {units} in all; {unassigned} is unassigned. Open *Budget tree*, A {name}:
 
@@ -81,7 +85,7 @@ The product down the path makes each line: A1 has {a1} of {a}, which is {a1_of_a
 Program A decided just that in the demo's review of the autumn, from the Monday after the demo was made on: look for it
 in the *Decision log*. On *For you to decide* lies a request of A1a, {mixtures}: {asked} more of A1, from {has} to
 {wants}. That is {asked_of_all} of {cluster}, {asked_gpus} or {asked_hours} a week. Its own manager has a part in it,
-so it came to you."""
+so it came to you.""")
 
 
 def manager() -> str:
@@ -97,7 +101,7 @@ def manager() -> str:
     more = after - entitlement("A", "A3")
     wants = has + requests.MIXTURES_MORE
     asked = entitlement("A", "A1", "A1a", A1a=wants) - entitlement("A", "A1", "A1a")
-    return MANAGER.format(
+    return gettext(MANAGER).format(
         **HALL_WORDS,
         given=", ".join(f"{code} {formats.share_percent(points)}" for code, points in root.items()),
         unassigned=formats.share_percent(WHOLE_BASIS_POINTS - sum(root.values())),
@@ -123,7 +127,7 @@ def manager() -> str:
     )
 
 
-RESEARCHER = """\
+RESEARCHER = gettext_noop("""\
 Sign in as the researcher in A1a (`./run` prints who that is). A1a, {mixtures}, has {share} of A1, which is {own} of
 *{cluster}*: {own_gpus}, or {own_hours} a week.
 
@@ -135,14 +139,14 @@ Sign in as the researcher in A1a (`./run` prints who that is). A1a, {mixtures}, 
    also wait longer: fewer gaps are that long.
 4. Ask for {large} GPUs: more than one node has, so you hold, and A1a is charged, {whole} whole nodes, {held} GPUs.
 5. Ask for {size} GPUs with a contract of 0: it is charged to nobody, and starts on what nobody funded needs. Open its
-   page while it waits, and again when it runs: the first line says what can happen to it."""
+   page while it waits, and again when it runs: the first line says what can happen to it.""")
 
 
 def researcher() -> str:
     """A member of A1a submits: what is committed, and what it costs."""
     policy, size, contract_h, whole = Policy(), 8, 2, 2
     own = entitlement("A", "A1", "A1a")
-    return RESEARCHER.format(
+    return gettext(RESEARCHER).format(
         **HALL_WORDS,
         mixtures=NAMES["A1a"],
         share=formats.share_percent(shares_of("A1")["A1a"]),
@@ -163,7 +167,7 @@ def researcher() -> str:
     )
 
 
-OPERATOR = """\
+OPERATOR = gettext_noop("""\
 Sign in as the operator (`./run` prints who that is). *Nodes*, *{cluster}*: {nodes} nodes with {devices} GPUs, {rack}
 to a rack, {units} GPUs in all.
 
@@ -177,14 +181,14 @@ to a rack, {units} GPUs in all.
    they would be lost and requeued. A cut-off agent stops them by itself after {fence}, which is earlier: nothing runs
    twice.
 
-A node that is away for one day of a week costs {cluster} {cost} of its availability: {left} is left."""
+A node that is away for one day of a week costs {cluster} {cost} of its availability: {left} is left.""")
 
 
 def operator() -> str:
     """A node of the demo's north hall is drained for repair."""
     policy, one = Policy(), Fraction(1, HALL.nodes)
     cost = one * Fraction(24, HOURS_A_WEEK)
-    return OPERATOR.format(
+    return gettext(OPERATOR).format(
         **HALL_WORDS,
         rack=HALL.nodes_per_rack,
         part=percent(one),
@@ -200,7 +204,7 @@ def operator() -> str:
     )
 
 
-REVIEWER = """\
+REVIEWER = gettext_noop("""\
 Sign in as the reviewer (`./run` prints who that is) and open *Reviews*, *{title}*: program A met about the last {weeks}
 weeks, and it is closed.
 
@@ -211,10 +215,10 @@ weeks, and it is closed.
 - The laboratory's manager put a dissent on record. It changed nothing, and it stands in the pack and in the decision
   log.
 - The rule would have pointed at A3 had it used less than {below} % of its entitlement: proposed to hand back {back} %
-of its share, from {a3_had} to {a3_back}. It proposes and never cuts.
+  of its share, from {a3_had} to {a3_back}. It proposes and never cuts.
 
 *Pack* shows the same as a page, PDF and CSV with one snapshot id. *Decision log* has both lines, from the Monday after
-the demo was made, and the day on which it will be asked whether it worked."""
+the demo was made, and the day on which it will be asked whether it worked.""")
 
 
 def reviewer() -> str:
@@ -222,7 +226,7 @@ def reviewer() -> str:
     below, asked, moved = shares_of("A"), reviews.ASKED_BASIS_POINTS, reviews.MOVED_BASIS_POINTS
     more = entitlement("A", "A3", A3=below["A3"] + moved) - entitlement("A", "A3")
     rule = Review(title=reviews.HELD_TITLE)
-    return REVIEWER.format(
+    return gettext(REVIEWER).format(
         **HALL_WORDS,
         title=rule.title,
         weeks=reviews.LOOKS_BACK.days // 7,
@@ -246,18 +250,26 @@ def reviewer() -> str:
 
 
 EXAMPLES = {"manager": manager, "researcher": researcher, "operator": operator, "reviewer": reviewer}
-SECTION = re.compile(rf"{HEADING}[^\n]*\n\n.*?(?=\n## |\Z)", re.DOTALL)
 
 
 def with_example(guide: str, text: str) -> str:
-    """A guide's text with its example as it is computed now, at the end where it has none yet."""
-    section = f"{HEADING}\n\n{EXAMPLES[guide]()}\n"
-    if SECTION.search(text):
-        return SECTION.sub(lambda _: section, text)
+    """A guide's text with its example as it is computed now, in the language in force; at the end where it had none."""
+    heading = f"## {gettext(HEADING)}"
+    section = f"{heading}\n\n{EXAMPLES[guide]()}\n"
+    there = re.compile(rf"{re.escape(heading)}\n\n.*?(?=\n## |\Z)", re.DOTALL)
+    if there.search(text):
+        return there.sub(lambda _: section, text)
     return f"{text.rstrip()}\n\n{section}"
 
 
 def guides(folder: Path) -> Sequence[tuple[Path, str]]:
-    """Each guide with the text that it should have."""
-    paths = [folder / f"{name}.md" for name in EXAMPLES]
-    return [(path, with_example(path.stem, path.read_text(encoding="utf-8"))) for path in paths]
+    """Each guide below docs/, in each language that it is there in, with the text that it should have."""
+    found = []
+    for language, _ in settings.LANGUAGES:
+        own = folder if language == settings.LANGUAGE_CODE else folder / language
+        with translation.override(language):
+            for name in EXAMPLES:
+                path = own / f"{name}.md"
+                if path.exists():
+                    found.append((path, with_example(name, path.read_text(encoding="utf-8"))))
+    return found

@@ -16,9 +16,9 @@ class Command(BaseCommand):
     help = "Writes docs/glossary.md and the worked examples of the guides from the source."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """In English, as all of docs/."""
+        """The glossary in English, as docs/ is; guides in the languages that they are there in."""
         folder = settings.BASE_DIR / "docs"
         with translation.override(settings.LANGUAGE_CODE):
             (folder / "glossary.md").write_text(glossary.as_markdown(), encoding="utf-8")
-            for path, text in examples.guides(folder):
-                path.write_text(text, encoding="utf-8")
+        for path, text in examples.guides(folder):
+            path.write_text(text, encoding="utf-8")
