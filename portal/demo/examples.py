@@ -58,12 +58,12 @@ def percent(fraction: Fraction) -> str:
 
 def gpus(fraction: Fraction) -> str:
     """23.0 GPUs."""
-    return f"{formats.entitled_units(fraction * UNITS)}{formats.NBSP}GPUs"
+    return f"{formats.entitled_units(fraction * UNITS)}{formats.NBSP}{formats.unit_word('gpu')}"
 
 
 def hours(fraction: Fraction) -> str:
     """3,871 GPU-hours, in a week."""
-    return f"{formats.count(fraction * UNITS * HOURS_A_WEEK)}{formats.NBSP}GPU-hours"
+    return f"{formats.count(fraction * UNITS * HOURS_A_WEEK)}{formats.NBSP}{formats.hours_word('gpu')}"
 
 
 MANAGER = gettext_noop("""\

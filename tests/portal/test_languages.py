@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from fractions import Fraction
 from html import unescape
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -170,6 +171,26 @@ def test_guides_are_their_files(lab: Laboratory, as_person: Callable[..., Client
     said = words_of(html).said
     assert [heading for heading in written if heading.replace("`", "") not in said] == []
     assert re.findall(r'href="[^"]*\.md', html) == []
+
+
+TRANSLATED = sorted((settings.BASE_DIR / "docs").glob("??/*.md"))
+
+
+@pytest.mark.parametrize("path", TRANSLATED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_guides_of_other_languages_have_the_same_parts(path: Path) -> None:
+    shapes = [
+        re.findall(r"^(#+ |\||- |\d+\. |!\[)", each.read_text(encoding="utf-8"), re.MULTILINE)
+        for each in (path, path.parent.parent / path.name)
+    ]
+    assert shapes[0] == shapes[1], "translate what was added to the English guide"
+
+
+def test_a_guide_is_in_the_readers_language_where_it_is_there(
+    lab: Laboratory, as_person: Callable[..., Client]
+) -> None:
+    html = as_person(lab.ada).get("/help/manager/", headers={"Accept-Language": "es"}).content.decode()
+    assert '<article class="guide prose" lang="es">' in html
+    assert "Un ejemplo" in words_of(html).said
 
 
 def test_only_pictures_of_guides_are_given_out(lab: Laboratory, as_person: Callable[..., Client]) -> None:
