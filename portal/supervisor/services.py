@@ -92,7 +92,8 @@ def setup_steps(*, with_demo: bool) -> list[Step]:
 
 def services(here: Installation) -> list[Service]:
     """What runs until it is stopped, in the order of starting; stopping is the reverse."""
-    return [web(here), worker(here), simulations(here), *agents(here), beat(here)]
+    slurms = [slurm(here)] if os.environ.get("ALLOTMENT_SLURM", "").lower() == "true" else []
+    return [web(here), worker(here), simulations(here), *agents(here), *slurms, beat(here)]
 
 
 def web(here: Installation) -> Service:
@@ -125,6 +126,11 @@ def simulations(here: Installation) -> Service:
         *("--hostname", f"{here.place.identity}-simulations@%h"),
     )
     return replace(service, argv=("nice", "-n", str(SIMULATION_NICENESS), *service.argv))
+
+
+def slurm(here: Installation) -> Service:
+    """Whoever looks at the Slurms of clusters, where Slurm's commands are on this machine."""
+    return _portal_service(here, "slurm", "manage", "slurm_sync")
 
 
 def beat(here: Installation) -> Service:

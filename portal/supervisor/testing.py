@@ -11,6 +11,11 @@ from portal.supervisor.place import is_root
 CHROMIUM_PATHS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
 CHROMIUM_PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
 PATHS_WITH_BROWSER = ("tests", "browser")
+SLURM_PROGRAMS = ("slurmctld", "slurmdbd", "slurmd", "sbatch", "sacctmgr", "munged", "mariadbd")
+SLURM_PACKAGES = (
+    *("slurmctld", "slurmd", "slurmdbd", "slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-mysql-plugin"),
+    *("munge", "mariadb-server"),
+)
 
 
 def test(*, with_long: bool, arguments: list[str]) -> int:
@@ -23,6 +28,8 @@ def test(*, with_long: bool, arguments: list[str]) -> int:
     paths = [argument for argument in arguments if not argument.startswith("-") and Path(ROOT / argument).exists()]
     if not paths or any(Path(path).name in PATHS_WITH_BROWSER or "browser" in path for path in paths):
         ensure_chromium()
+    if with_long and (not paths or any(Path(path).name == "tests" or "slurm" in path for path in paths)):
+        ensure_slurm()
     marks = ["-m", ""] if with_long and "-m" not in arguments else []
     os.chdir(ROOT)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -39,17 +46,45 @@ def ensure_chromium() -> None:
     """Install Chromium for the browser tests where we may; say loudly where we may not."""
     if find_chromium():
         return
-    if is_root() and shutil.which("apt-get"):
-        print("Installing Chromium for the browser tests (once) ...", flush=True)
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for step in (("update", "-qq"), ("install", "-y", "-qq", "--no-install-recommends", *CHROMIUM_PACKAGES)):
-            done = subprocess.run(
-                ("apt-get", *step), check=False, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            if done.returncode:
-                break
+    _install("Chromium for the browser tests", CHROMIUM_PACKAGES)
     if not find_chromium():
         packages = " ".join(CHROMIUM_PACKAGES)
         print(
             f"\n*** NO CHROMIUM: the browser tests cannot run. On Debian: apt-get install {packages} ***\n", flush=True
         )
+
+
+def ensure_slurm() -> None:
+    """Install Slurm's own packages for the tests that start one, where we may; say loudly where we may not."""
+    if all(shutil.which(program) for program in SLURM_PROGRAMS):
+        return
+    _install("Slurm for the tests with a real one", SLURM_PACKAGES)
+    if not all(shutil.which(program) for program in SLURM_PROGRAMS):
+        packages = " ".join(SLURM_PACKAGES)
+        print(
+            f"\n*** NO SLURM: tests with a real one cannot run. As root, on Debian: apt-get install {packages} ***\n",
+            flush=True,
+        )
+
+
+def _install(what: str, packages: tuple[str, ...]) -> None:
+    """Install Debian's packages, if we are root on a Debian; what did not come is missed by whoever asked."""
+    if not is_root() or not shutil.which("apt-get"):
+        return
+    print(f"Installing {what} (once) ...", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    policy = Path("/usr/sbin/policy-rc.d")  # what is installed is not started: tests start their own
+    is_ours = not policy.exists()
+    if is_ours:
+        policy.write_text("#!/bin/sh\nexit 101\n", encoding="ascii")
+        policy.chmod(0o755)
+    try:
+        for step in (("update", "-qq"), ("install", "-y", "-qq", "--no-install-recommends", *packages)):
+            done = subprocess.run(
+                ("apt-get", *step), check=False, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            if done.returncode:
+                break
+    finally:
+        if is_ours:
+            policy.unlink(missing_ok=True)

@@ -22,6 +22,7 @@ from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Node, Run, Workload
 from scheduler.services import agents, asked, events, policies, runs
 from scheduler.services.asked import Asked
 from scheduler.services.events import Entry, Kind
+from scheduler.services.slurm import door
 
 DEBUG_CONTRACT_S = 900
 """A debug run: a contract of at most 15 min, and at most one node (semantics.md section 10)."""
@@ -162,6 +163,7 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
         asked.check(request)
     if first.owner is not None and not may(first.owner, "workload.submit", first.leaf):
         raise NotAllowed("workload.submit", gettext("you are no member of {leaf}").format(leaf=first.leaf.code))
+    door.check(cluster=first.cluster, owner=first.owner, size_milli=first.size_milli, command=first.command)
     _check_may_run(first)
     _check_variables(first)
     at = (now or timezone.now()).replace(microsecond=0)

@@ -7,6 +7,10 @@ import time
 
 import pytest
 
+from budgets.errors import InputError
+from budgets.models import Person
+from budgets.queries import today
+from budgets.services import roles
 from scheduler.models import Event, Node, Rank, Run, SlurmJob, Workload
 from scheduler.services import nodes, workloads
 from tests.slurm.conftest import Site
@@ -195,6 +199,24 @@ def test_with_writing_off_everything_is_read_and_only_shown(site: Site) -> None:
     assert any(line.startswith("sbatch") and waits.code in line for line in site.link.plan)
     assert "scontrol update NodeName=n4 State=DRAIN 'Reason=allotment: firmware'" in site.link.plan
     assert [(job.id, job.state) for job in site.jobs()] == before
+
+
+def test_a_job_runs_as_its_owner_and_never_as_the_system(site: Site) -> None:
+    owner = Person.objects.create(username="nobody", display_name="No Body")
+    root = Person.objects.create(username="daemon", display_name="A daemon")
+    for person in (owner, root):
+        roles.grant(person=person, node=site.leaf, role="member", valid_from=today(), by=None)
+    with pytest.raises(InputError, match="only an operator may run that"):
+        site.submit("id", owner=owner)
+    site.link.run_as_owner, site.link.drift_at = True, None
+    site.link.save()
+    site.step()
+    work = site.submit("sh", "-c", "id -un; stat -c %U .; echo $SECRET", owner=owner, environment={"SECRET": "s3"})
+    site.wait(work, "finished")
+    assert site.printed(work).split() == ["nobody", "nobody", "s3"]
+    refused = site.submit("id", owner=root)
+    site.wait(refused, "failed")
+    assert Rank.objects.get(run__workload=refused).message == "daemon is no user whose jobs can run here"
 
 
 def test_decision_to_process_is_quick(site: Site) -> None:

@@ -14,6 +14,7 @@ from budgets.models import Cluster
 from scheduler.executors.slurm import Caller
 from scheduler.executors.slurm.calling import TIMEOUT_S
 from scheduler.models import SlurmLink
+from scheduler.services import rollout
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +73,8 @@ def failed(link: SlurmLink, at: datetime, why: str) -> None:
 
 
 def may_decide(cluster: Cluster, now: datetime) -> bool:
-    """Whether passes are made: not where Slurm decides, and not on what was seen too long ago."""
+    """Whether passes are made: not where Slurm decides, not on what was seen too long ago, and not where nothing may be
+    written, unless they are only to be shown."""
     if cluster.executor == Cluster.Executor.ADVISED:
         return False
     if cluster.executor != Cluster.Executor.SLURM:
@@ -80,4 +82,5 @@ def may_decide(cluster: Cluster, now: datetime) -> bool:
     row = SlurmLink.objects.filter(cluster=cluster).values("contact_at", "writes").first()
     if row is None or row["contact_at"] is None:
         return False
-    return bool(row["writes"] and now - row["contact_at"] <= timedelta(seconds=FRESH_S))
+    is_fresh = now - row["contact_at"] <= timedelta(seconds=FRESH_S)
+    return is_fresh and (row["writes"] or rollout.mode_of(cluster, now) is rollout.Mode.SHADOW)

@@ -8,6 +8,7 @@ through or not. With `writes` off nothing is carried out; the commands are only 
 from __future__ import annotations
 
 import os
+import pwd
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ AGAIN_S = 10
 AHEAD_A_LOOK = 20
 """So many waiting workloads are submitted in one look: what starts next does not wait behind them."""
 PLAN_SHOWN = 200
+FIRST_PERSON = 1_000
+"""Users below this are the system's: no job runs as one of them, whatever a person here is called."""
 HOPELESS = frozenset(
     {
         *("BadConstraints", "InvalidAccount", "InvalidQOS", "PartitionNodeLimit", "PartitionTimeLimit"),
@@ -260,10 +263,9 @@ def submit(works: Works, desk: Desk, workload: Workload, shape: Shape) -> SlurmJ
         script = os.path.join(folder, "job.sh")
         with open(os.open(script, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
             file.write(commands.script_of(job))
-        if job.user:
-            os.chmod(folder, 0o755)
-            os.chmod(script, 0o644) if os.geteuid() else os.chown(script, _uid_of(job.user), -1)
         try:
+            if job.user:
+                _hand_over(job.user, folder, script)
             job_id = commands.parse_submitted(desk.caller(commands.submit(job, script)))
         except (Refused, ValueError) as error:
             desk.troubles.append(f"{workload.code}: {error}"[:400])
@@ -277,13 +279,29 @@ def submit(works: Works, desk: Desk, workload: Workload, shape: Shape) -> SlurmJ
     )
 
 
-def _uid_of(user: str) -> int:
-    import pwd
+def _hand_over(user: str, folder: str, script: str) -> None:
+    """Let nobody but the owner of a job read its script: their variables stand in it.
 
+    Raises:
+        Refused: nobody of that name can own a job here.
+    """
+    uid = _user_id(user)
+    if uid is None:
+        raise Refused(f"{user} is no user whose jobs can run here")
     try:
-        return pwd.getpwnam(user).pw_uid
+        os.chmod(folder, 0o711)
+        os.chown(script, uid, -1)
+    except PermissionError:
+        raise Refused("only root can submit jobs as their owners") from None
+
+
+def _user_id(user: str) -> int | None:
+    """The Unix user that a person is; None where there is none, or it is one of the system's."""
+    try:
+        found = pwd.getpwnam(user).pw_uid
     except KeyError:
-        return 0
+        return None
+    return found if found >= FIRST_PERSON else None
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
