@@ -6,7 +6,7 @@ Every chart has its table beside it on the page, made from the same values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -16,9 +16,7 @@ from django.utils.translation import gettext, gettext_lazy
 from budgets.models import Cluster
 from budgets.queries import midnight
 from portal import formats
-from scheduler.queries.preempted import RunLine
 from scheduler.queries.usage import Series
-from scheduler.queries.workload import Explanation
 
 MILLI = 1_000
 MARKS_MAX = 10_000
@@ -219,140 +217,3 @@ def edge_labels(entitled: list[float], within: list[float], short: list[float], 
             "showarrow": False, "font": {"color": colour}, "name": "edge",
         })  # fmt: skip
     return labels
-
-
-# --- the runs of a workload -------------------------------------------------------------------------------------------
-
-LANE, CHARGES = [0.58, 0.88], [0.0, 0.3]
-"""Upper part: the runs; lower part: what was charged so far."""
-LANE_ALONE = [0.1, 0.88]
-"""The runs where nothing was charged."""
-FUTURE_TINT = 38
-
-
-def runs_of(explanation: Explanation, colour: int) -> Figure:
-    """Runs on a time line: solid inside the contract, striped after it, tinted where it is still to come; preempted
-    with a red edge, a promise with a dashed outline, now with a line; below, the charge as it grew.
-    """
-    team = f"role:team-{colour}"
-    now = explanation.now
-    is_charged = any(run.funded for run in explanation.runs)
-    lane = LANE if is_charged else LANE_ALONE
-    bars = [bar for run in explanation.runs for bar in run_bars(run, now, team, is_textured=colour >= TEXTURED_FROM)]
-    taken = [run.ended_at for run in explanation.runs if run.preempted_by and run.ended_at]
-    shapes = [upright(at, "role:short", 4, lane) for at in taken] + [upright(now, "role:ink", 1.5, [0, 0.9])]
-    notes = [label("now", now, 0.9, yanchor="bottom")]
-    if explanation.promised_at and explanation.workload.state == "queued":
-        shapes.append(promise(explanation, explanation.promised_at, lane))
-        at = explanation.promised_at
-        notes.append(label(f"reserved, {formats.clock(at)}", at, lane[0], yanchor="top", xanchor="left", yshift=-2))
-    axes = {"yaxis": axis(domain=lane, visible=False, range=[-0.5, 0.5], fixedrange=True)}
-    if is_charged:
-        notes.append(
-            {
-                **unit_title(
-                    gettext("Charged, {unit}").format(unit=formats.hours_word(explanation.workload.cluster.unit))
-                ),
-                "y": CHARGES[1],
-            }
-        )
-        axes["yaxis2"] = axis(domain=CHARGES, anchor="x", rangemode="tozero", nticks=3, tickformat=",~g")
-    return {
-        "data": [*bars, charges(explanation)] if is_charged else bars,
-        "layout": layout(
-            margin={"l": 44, "r": 12, "t": 8, "b": 40},
-            hovermode="closest",
-            xaxis=axis(type="date", anchor="y2" if is_charged else "y", tickformatstops=TIME_STOPS),
-            shapes=shapes,
-            annotations=notes,
-            **axes,
-        ),
-    }
-
-
-def label(words: str, at: datetime, y: float, **more: Any) -> Figure:
-    """A bold word at an instant."""
-    return {
-        "text": f"<b>{words}</b>", "x": wall(at), "xref": "x", "yref": "paper", "y": y, "showarrow": False,
-        "font": {"color": "role:ink"}, **more,
-    }  # fmt: skip
-
-
-def promise(explanation: Explanation, at: datetime, lane: list[float]) -> Figure:
-    """A dashed outline from the promised instant to the end of the contract."""
-    until = at + timedelta(seconds=explanation.workload.min_runtime_s)
-    return {
-        "type": "rect", "x0": wall(at), "x1": wall(until), "yref": "paper", "y0": lane[0], "y1": lane[1],
-        "line": {"color": "role:ink", "width": 1.5, "dash": "4px,3px"},
-    }  # fmt: skip
-
-
-def upright(at: datetime, colour: str, width: float, lane: list[float]) -> Figure:
-    """A line across a part of the height."""
-    return {
-        "type": "line", "x0": wall(at), "x1": wall(at), "yref": "paper", "y0": lane[0], "y1": lane[1],
-        "line": {"color": colour, "width": width},
-    }  # fmt: skip
-
-
-def run_bars(run: RunLine, now: datetime, team: str, *, is_textured: bool) -> list[Figure]:
-    """The parts of one run: start-up and contract, after it, and the contract still to come."""
-    end = run.ended_at or now
-    contract_end = run.contract_ends_at if run.funded else None
-    if not run.funded:
-        hatch = {
-            "color": "role:bg",
-            "pattern": {**HATCH, "size": 5, "fgcolor": team, "bgcolor": "role:bg"},
-            "line": {"color": team, "width": 1},
-        }
-        return [bar_of(run, gettext("unallocated: can be interrupted at any time"), run.started_at, end, hatch)]
-    texture = (
-        {"pattern": {"shape": "-", "size": 5, "solidity": 0.25, "fgcolor": "role:bg/26", "bgcolor": team}}
-        if is_textured
-        else {}
-    )
-    solid = {"color": team, **texture}
-    split = min(end, contract_end) if contract_end else end
-    bars = [bar_of(run, gettext("inside its contract"), run.started_at, split, solid)]
-    if contract_end and end > contract_end:
-        stripes = {"color": team, "pattern": {**HATCH, "size": 7, "fgcolor": "role:bg/42", "bgcolor": team}}
-        bars.append(bar_of(run, gettext("after it: can be interrupted"), contract_end, end, stripes))
-    if contract_end and run.ended_at is None and contract_end > now:
-        bars.append(
-            bar_of(run, gettext("contract still to come"), now, contract_end, {"color": f"{team}/{FUTURE_TINT}"})
-        )
-    return bars
-
-
-def bar_of(run: RunLine, what: str, start: datetime, end: datetime, marker: Figure) -> Figure:
-    """One bar in the lane."""
-    span_s = int((end - start).total_seconds())
-    when = f"{formats.clock_exact(start)} to {formats.clock_exact(end)}, {formats.duration(span_s)}"
-    words = gettext("Run {number}, {what}<br>{when}").format(number=run.number, what=what, when=when)
-    return {
-        "type": "bar", "orientation": "h", "y": [0], "base": [wall(start)], "x": [span_s * 1_000], "width": 1,
-        "marker": {"line": {"width": 0}, **marker}, "hovertemplate": f"{words}<extra></extra>", "name": what,
-    }  # fmt: skip
-
-
-def charges(explanation: Explanation) -> Figure:
-    """What was charged so far, as it grew: flat while it waited, rising while a funded run held its devices."""
-    total = Fraction(0)
-    xs: list[str] = []
-    ys: list[float] = []
-    for run in explanation.runs:
-        if not run.funded:
-            continue
-        xs.append(wall(run.started_at))
-        ys.append(round(float(total), 3))
-        total += Fraction(run.charged_milli_s, formats.MILLI_S_PER_HOUR)
-        xs.append(wall(run.ended_at or explanation.now))
-        ys.append(round(float(total), 3))
-    if xs:
-        xs.append(wall(explanation.now))
-        ys.append(round(float(total), 3))
-    return {
-        "type": "scatter", "mode": "lines", "x": xs, "y": ys, "yaxis": "y2", "name": "charged",
-        "line": {"color": "role:delivered", "width": 1.5}, "fill": "tozeroy", "fillcolor": "role:delivered/25",
-        "hovertemplate": gettext("%{y:,.1f} charged by %{x|%H:%M}<extra></extra>"),
-    }  # fmt: skip

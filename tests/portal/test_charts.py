@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import plotly.graph_objects as go
 
-from portal import charts
+from portal.run_line import drawings
 from scheduler.queries.workload import explanation
 
 CSS = Path(__file__).resolve().parents[2] / "static" / "css" / "allotment.css"
@@ -36,17 +37,27 @@ def test_usage_against_entitlement_stacks_exactly(lab, as_person):
             assert delivered + missing <= due + 0.002
 
 
-def test_the_runs_of_every_workload(lab):
-    for each in (lab.holder, lab.taken, lab.taker, lab.second, lab.free):
-        each.refresh_from_db()
+def test_the_runs_of_every_workload_are_drawn_twice(lab):
+    for each in (lab.holder, lab.taken, lab.taker, lab.second, lab.free, lab.waits):
         told = explanation(type(each).objects.select_related("cluster", "leaf", "owner").get(pk=each.pk))
-        check(charts.runs_of(told, 3))
-    taken = charts.runs_of(explanation(lab.taken), 6)
-    assert [trace["name"] for trace in taken["data"] if trace["type"] == "bar"] == [
-        "inside its contract",
-        "after it: can be interrupted",
-    ]
-    assert any(shape["line"]["color"] == "role:short" for shape in taken["layout"]["shapes"])
+        found = drawings(told, 3)
+        assert [drawing.css for drawing in found] == (["wide", "narrow"] if told.runs else [])
+        for drawing in found:
+            svg = ElementTree.fromstring(drawing.svg)
+            ids = [part.get("id") for part in svg.iter() if part.get("id")]
+            assert ids == [f"over-{drawing.css}", f"free-{drawing.css}"]
+            width = int(svg.get("viewBox").split()[2])
+            for bar in svg.findall("rect"):
+                assert 0 <= float(bar.get("x")) <= float(bar.get("x")) + float(bar.get("width")) <= width
+
+
+def test_what_was_preempted_has_a_red_edge_and_is_striped_after_its_contract(lab):
+    wide = drawings(explanation(lab.taken), 6)[0].svg
+    assert wide.count('class="taken"') == 1
+    assert wide.count('fill="url(#over-wide)"') == 1
+    assert 'class="f6"' in wide
+    assert "Charged, up to" in wide
+    assert 'class="taken"' not in drawings(explanation(lab.taker), 6)[0].svg
 
 
 def test_a_node_without_history_has_no_chart(calm, as_person):
