@@ -52,10 +52,15 @@ def separators() -> tuple[str, str]:
 
 def half_up(value: Exact, decimals: int) -> str:
     """`value` with `decimals` digits and separated thousands, rounded half away from zero; never "-0"."""
-    scaled = abs(Fraction(value)) * 10**decimals
-    units = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    return half_up_ratio(value.numerator, value.denominator, decimals)
+
+
+def half_up_ratio(numerator: int, denominator: int, decimals: int) -> str:
+    """`half_up` of a ratio of whole numbers that need not be in lowest terms: pages have thousands of them."""
+    scaled = abs(numerator) * 10**decimals
+    units = (2 * scaled + denominator) // (2 * denominator)
     whole, part = divmod(units, 10**decimals)
-    sign = MINUS if value < 0 and units else ""
+    sign = MINUS if numerator < 0 and units else ""
     point, comma = separators()
     return f"{sign}{grouped(whole, comma)}" + (f"{point}{part:0{decimals}d}" if decimals else "")
 
@@ -100,7 +105,7 @@ def amount(milli: int, unit: str) -> str:
 
 def unit_hours(milli_s: Exact) -> str:
     """Device time in hours, whole, for columns: 60,211."""
-    return half_up(Fraction(milli_s) / MILLI_S_PER_HOUR, 0)
+    return half_up_ratio(milli_s.numerator, milli_s.denominator * MILLI_S_PER_HOUR, 0)
 
 
 def unit_hours_alone(milli_s: Exact, unit: str) -> str:
@@ -127,7 +132,10 @@ def entitlement(fraction: Exact) -> str:
 
 def measured(fraction: Exact | None) -> str:
     """A measured share, one decimal, without its sign: 93.2; a dash where it does not apply."""
-    return NOT_APPLICABLE if fraction is None else half_up(Fraction(fraction) * 100, 1)
+    if fraction is None:
+        return NOT_APPLICABLE
+    exact = fraction if isinstance(fraction, int | Fraction) else Fraction(fraction)
+    return half_up_ratio(exact.numerator * 100, exact.denominator, 1)
 
 
 def measured_percent(fraction: Exact | None) -> str:

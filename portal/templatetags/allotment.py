@@ -135,7 +135,7 @@ def difference(after: int, before: int) -> str:
 @register.filter
 def hours_exact(milli_s: int) -> str:
     """Device time in hours with one decimal, for the tables behind charts, whose rows are small."""
-    return formats.half_up(Fraction(milli_s, formats.MILLI_S_PER_HOUR), 1)
+    return formats.half_up_ratio(milli_s, formats.MILLI_S_PER_HOUR, 1)
 
 
 @register.filter

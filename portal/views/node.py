@@ -37,7 +37,7 @@ from scheduler.queries import people_usage, usage
 from scheduler.queries.usage import Books, Series
 
 CHANGES_SHOWN = 8
-TEAMS_DRAWN = 16
+TEAMS_DRAWN = 8
 """Children with a colour of their own in a chart; the others are drawn together."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
@@ -116,6 +117,7 @@ class PyramidPage(Page):
             "sentence": sentence(found),
             "layers": layers(found),
             "phases": phases(found),
+            "trend_rows": trend_rows(found),
             "trend": figure_charts.pyramid_trend(found) if found.points else None,
             "held": figure_charts.who_held(found) if found.points else None,
             "figures": FIGURES,
@@ -149,6 +151,25 @@ def phases(found: Pyramid) -> list[Phase]:
         Phase(key, name, getattr(activity, key), activity.part(getattr(activity, key)), definition)
         for key, name, definition in PHASES
     ]
+
+
+def trend_rows(found: Pyramid) -> list[tuple[datetime, list[str]]]:
+    """The table behind the charts: the beginning of each point, and its numbers as they are written."""
+    unknown = gettext("not measured")
+    rows = []
+    for point in found.points:
+        layer, activity = point.layer, point.activity
+        ratios = [
+            (layer.healthy_milli_s, layer.capacity_milli_s, formats.NOT_APPLICABLE),
+            (layer.held_milli_s, layer.usable_milli_s, formats.NOT_APPLICABLE),
+            (layer.given_milli_s, layer.owed_milli_s, formats.NOT_APPLICABLE),
+            (activity.busy_milli_s, activity.measured_milli_s, unknown),
+        ]
+        texts = [formats.half_up_ratio(100 * part, whole, 1) if whole else none for part, whole, none in ratios]
+        amounts = (layer.allocated_milli_s, layer.uncharged_milli_s, layer.free_milli_s)
+        texts += [formats.half_up_ratio(amount, formats.MILLI_S_PER_HOUR, 1) for amount in amounts]
+        rows.append((point.start, texts))
+    return rows
 
 
 def sentence(found: Pyramid) -> str:

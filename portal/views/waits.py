@@ -24,6 +24,7 @@ DEFINITIONS: Mapping[str, str | Promise] = {
     "large": gettext_lazy("at least a sixteenth of the cluster"),
     "unallocated": gettext_lazy("no contract: charged to nobody, and started when nobody funded needs the room"),
 }
+NODES_OFFERED = 200
 HEADER = (
     "class", "node", "cluster", "from", "until", "first starts", "median s", "p90 s", "longest s", "not started yet",
     "longest of these s", *(f"up to {bound} s" for bound in BOUNDS_S), f"over {BOUNDS_S[-1]} s",
@@ -61,7 +62,7 @@ class WaitsPage(Page):
             "clusters": among,
             "cluster": where,
             "node": node,
-            "nodes": BudgetNode.objects.filter(children__isnull=False).distinct().order_by("path")[:200],
+            "nodes": nodes_offered(node),
             "classes": [(CLASS_WORDS[each.name], DEFINITIONS[each.name], each) for each in found],
             "started": started,
             "sentence": sentence(found),
@@ -70,6 +71,12 @@ class WaitsPage(Page):
             "height_rem": 4 + 7 * len(started),
         }
         return render_page(request, "waits", context)
+
+
+def nodes_offered(node: BudgetNode) -> list[BudgetNode]:
+    """What the page offers to choose from: nodes with children, in tree order, and the one that is shown."""
+    offered = list(BudgetNode.objects.filter(children__isnull=False).distinct().order_by("path")[:NODES_OFFERED])
+    return offered if node in offered else [*offered, node]
 
 
 def sentence(found: Sequence[ClassWaits]) -> str:
