@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from .tree import TreeNode
 from .values import Claim, Health, Node, Reservation, Run
@@ -55,6 +55,16 @@ class HeldRun:
         self.is_over = False
 
 
+class Summary(NamedTuple):
+    """What anybody funded could have on a node by telling runs to leave; the leaves whose runs have contracts there."""
+
+    open_milli: int
+    leaves: frozenset[str]
+
+
+NOTHING = Summary(0, frozenset())
+
+
 class NodeState:
     """A node with what it holds. Amounts in thousandths.
 
@@ -69,6 +79,7 @@ class NodeState:
     """
 
     __slots__ = (
+        "_summary",
         "capacity_milli",
         "claims",
         "health",
@@ -109,6 +120,7 @@ class NodeState:
         self.reservations: list[Reservation] = []
         self.indexed_milli: int | None = None
         self.version = 0  # grows with every change
+        self._summary: tuple[int, Summary] = (-1, NOTHING)
 
     @property
     def free_milli(self) -> int:
@@ -143,6 +155,15 @@ class NodeState:
             DEVICE_MILLI - sum(run.size_milli for run in runs if run.id not in without) >= size_milli
             for runs in self.shared.values()
         )
+
+    def summary(self) -> Summary:
+        """What stands on it in short, for whoever may take over from none of its leaves. Of whole devices only."""
+        version, found = self._summary
+        if version != self.version:
+            leaves = {run.leaf.id for run in self.runs.values() if run.contract_end_s is not None}
+            found = Summary(self.free_milli + self.leaving_milli + self.unallocated_milli, frozenset(leaves))
+            self._summary = self.version, found
+        return found
 
     def take_device(self, run: HeldRun) -> None:
         """Note on which device a fraction is: the one given, else the fullest where it fits, else a new one."""

@@ -20,7 +20,7 @@ from .order import ShareLessWalk, Walk, funded_walk, unallocated_walk, whole_ord
 from .placing import place_on_free
 from .policy import Policy
 from .preemption import Claimant, Taking, find_taking
-from .quiet import is_quiet, may_move_funded, may_move_in, may_start_unallocated, note_failure
+from .quiet import has_to_act, may_move_funded, may_move_in, may_start_unallocated, note_failure
 from .reasons import Code
 from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
@@ -98,7 +98,7 @@ class Pass:
         self._failed: dict[str, tuple[int, list[tuple[int, int]]]] = {}
         self._placed: set[str] = set()
         self._may_skip = only_news and self.codes.are_grouped  # nobody is to know who waits at which place
-        self._looked_at: tuple[int, int] | None = None
+        self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
         self._is_anybody_left = True
         self._hopeless: dict[str, bool] = {}
 
@@ -107,7 +107,13 @@ class Pass:
 
     def is_quiet(self) -> bool:
         """Whether steps 1 to 6 would change nothing."""
-        return self._may_skip and is_quiet(self.trial)
+        if not self._may_skip:
+            return False
+        if has_to_act(self.trial):
+            return False
+        self._is_anybody_left = may_move_funded(self.trial)
+        self._looked_at = self.trial.changes, self.trial.promises
+        return not self._is_anybody_left and not may_start_unallocated(self.snapshot)
 
     # --- 1 --------------------------------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ class Group:
         "failure",
         "is_funded",
         "is_pinned",
+        "joined",
         "members",
         "size_milli",
     )
@@ -36,6 +37,7 @@ class Group:
         self.is_pinned = node is not None
         self.members: dict[str, Workload] = {}
         self._stirred = stirred
+        self.joined = 0  # when somebody joined last, as `Stirred.joined` counts
         self._any: Workload | None = None
         self._shortest_s: int | None = None  # where it is known
         self.failure: object = None  # what passes remember of why none of them could start (quiet.py)
@@ -48,6 +50,7 @@ class Group:
         self._shortest_s = self.failure = None
         if self.is_funded:
             self._stirred.joined += 1
+            self.joined = self._stirred.joined
         else:
             self._stirred.unallocated[self] = None
 
@@ -94,15 +97,17 @@ class Stirred:
     """What has moved in the queue, so that passes need not look at all of it.
 
     Attributes:
-        joined: how often somebody has joined a funded group.
+        funded: the number of funded groups.
+        joined: how often somebody has joined one of them.
         unallocated: the unallocated groups whose members may not all know why they wait.
         sizes: by amount, the number of unallocated groups that ask for it.
     """
 
-    __slots__ = ("joined", "sizes", "unallocated")
+    __slots__ = ("funded", "joined", "sizes", "unallocated")
 
     def __init__(self) -> None:
         """Nobody waits."""
+        self.funded = 0
         self.joined = 0
         self.unallocated: dict[Group, None] = {}
         self.sizes: dict[int, int] = {}
@@ -138,7 +143,9 @@ class LeafQueue:
         found = groups.get(key)
         if found is None:
             found = groups[key] = Group(key, self._stirred)
-            if not is_funded:
+            if is_funded:
+                self._stirred.funded += 1
+            else:
                 self._stirred.sizes[key[0]] = self._stirred.sizes.get(key[0], 0) + 1
         return found
 
@@ -155,7 +162,9 @@ class LeafQueue:
         group.remove(workload, told.get(workload.id))
         if not group.members:
             del groups[key]
-            if not is_funded:
+            if is_funded:
+                self._stirred.funded -= 1
+            else:
                 self._stirred.sizes[key[0]] -= 1
                 if not self._stirred.sizes[key[0]]:
                     del self._stirred.sizes[key[0]]

@@ -6,6 +6,7 @@ snapshot from pass to pass, beside the log of changed nodes; without that memory
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from .admission import reason_to_hold
@@ -19,6 +20,11 @@ from .snapshot import Snapshot
 from .tree import Level
 from .trial import Trial
 from .values import Reservation, Workload
+
+FEW_GROUPS = 12
+"""So many are looked at outright: to find out which of them need it would take as long."""
+MOST_CHANGED = 12
+"""Where more nodes than that have changed, all that waits is looked at, and not where they matter."""
 
 
 class Failure(NamedTuple):
@@ -40,85 +46,133 @@ def note_failure(trial: Trial, workload: Workload) -> None:
         group.failure = Failure(reach, reach.version, promises, len(snapshot.nodes.changes))
 
 
-def is_quiet(trial: Trial) -> bool:
-    """Whether a pass would change nothing, and only tell people why they wait."""
-    return not (
+def has_to_act(trial: Trial) -> bool:
+    """Whether there is something to do, whoever waits: to hold, release, stop or settle (steps 1 to 3 of a pass)."""
+    return (
         _must_hold_or_release(trial.snapshot)
         or _must_empty_nodes(trial)
         or any(_is_settled(trial, workload_id) for workload_id in trial.snapshot.claims)
-        or may_move_funded(trial)
-        or may_start_unallocated(trial.snapshot)
     )
 
 
 class Calm(NamedTuple):
     """Nobody funded could be placed or promised anything.
 
-    With these promises and comparisons, as often as somebody had joined the queue, and with the nodes as the log had
-    them; `least_milli` was the least that anybody asked for.
+    With these promises and comparisons, when so many had joined the queue, with the nodes as the log had them, and with
+    those who had been placed (`without`) out of the queue.
     """
 
     promises: list[Reservation]
     comparisons: dict[Level, int]
     joined: int
     seen: int
-    least_milli: int
+    without: tuple[str, ...]
 
 
 def may_move_funded(trial: Trial) -> bool:
     """Whether anybody funded might be placed, promised something, or promised it earlier."""
     snapshot = trial.snapshot
-    if not _is_still_calm(trial):
-        for queue in snapshot.queues.values():
-            for group in queue.funded_groups.values():
-                if _may_start(trial, group):
-                    return True
-        snapshot.calm = _calm(snapshot)
+    are_few = snapshot.stirred.funded <= FEW_GROUPS
+    groups = None if are_few else _unsettled(trial)
+    if groups is None:
+        groups = [group for queue in snapshot.queues.values() for group in queue.funded_groups.values()]
+    for group in groups:
+        if _may_start(trial, group):
+            return True
+    if are_few:
+        snapshot.calm = None
+    else:
+        snapshot.calm = _calm(trial, snapshot.calm if not groups else None)
     return any(_may_move(trial, promise) for promise in snapshot.reservations.values())
 
 
-def _calm(snapshot: Snapshot) -> Calm:
+def _calm(trial: Trial, before: Calm | None) -> Calm:
+    """What to remember; the comparisons are those of `before` where nobody had to be looked at."""
+    snapshot = trial.snapshot
+    if before is not None:
+        return before._replace(seen=len(snapshot.nodes.changes), without=tuple(trial.placed))
     levels = {
         node.account.level
         for leaf_id, queue in snapshot.queues.items()
         if queue.funded
         for node in snapshot.tree.nodes[leaf_id].path
     }
-    sizes = [group.size_milli for queue in snapshot.queues.values() for group in queue.funded_groups.values()]
     return Calm(
         promises=list(snapshot.reservations.values()),
         comparisons={level: level.bring_to(snapshot.now_s) for level in levels},
         joined=snapshot.stirred.joined,
         seen=len(snapshot.nodes.changes),
-        least_milli=min(sizes, default=0),
+        without=tuple(trial.placed),
     )
 
 
-def _is_still_calm(trial: Trial) -> bool:
-    """Whether nothing has happened since that could let anybody move: nobody came, and no node has room for anybody."""
+def _unsettled(trial: Trial) -> list[Group] | None:
+    """The funded groups of which it is not known that they cannot move; None if it is known of none.
+
+    Whoever could not before still cannot, but where somebody came, or where a node that changed has room for them.
+    """
     snapshot, now_s = trial.snapshot, trial.now_s
     calm: Calm | None = snapshot.calm
-    if calm is None or calm.joined != snapshot.stirred.joined:
-        return False
-    if calm.promises != list(snapshot.reservations.values()):
-        return False
-    if len(calm.promises) < trial.policy.reservations:  # then what is certain later counts too
-        return calm.seen == len(snapshot.nodes.changes) and _compare_alike(calm, now_s)
-    if any(_has_room(node, calm.least_milli) for node in snapshot.nodes.changes[calm.seen :]):
-        return False
-    return _compare_alike(calm, now_s)
+    if calm is None or calm.promises != list(snapshot.reservations.values()):
+        return None
+    are_back = any(name in snapshot.queued and name not in snapshot.claims for name in calm.without)
+    if are_back and tuple(trial.placed[: len(calm.without)]) != calm.without:
+        return None
+    if not all(level.bring_to(now_s) == version for level, version in calm.comparisons.items()):
+        return None
+    changed = set(snapshot.nodes.changes[calm.seen :])
+    is_new = calm.joined != snapshot.stirred.joined
+    if len(changed) > MOST_CHANGED:
+        return None
+    is_promise_free = len(calm.promises) < trial.policy.reservations  # then what is certain later counts too
+    room = _Room.on(changed, with_contracts=is_promise_free)
+    if not is_new and not room.most_milli and not room.leaves:
+        return []
+    found: list[Group] = []
+    for queue in snapshot.queues.values():
+        if not queue.funded_groups:
+            continue
+        groups = list(queue.funded_groups.values())
+        if room.leaves and room.is_reached_by(trial, groups[0]):
+            found += groups
+        else:
+            found += [group for group in groups if group.joined > calm.joined or room.may_do(group)]
+    return found
 
 
-def _has_room(node: NodeState, need_milli: int) -> bool:
-    """Whether so much, or all of a node, could be had there by anybody."""
-    if node.indexed_milli is None:
-        return False
-    room_milli = node.capacity_milli - node.held_milli + node.leaving_milli + node.soft_milli
-    return room_milli >= min(need_milli, node.capacity_milli)
+class _Room(NamedTuple):
+    """What might be had on any one of some nodes, whether one of them might be had whole, and what counts beside.
 
+    `leaves` are those whose runs there have contracts that will end, where that is asked for.
+    """
 
-def _compare_alike(calm: Calm, now_s: int) -> bool:
-    return all(level.bring_to(now_s) == version for level, version in calm.comparisons.items())
+    most_milli: int
+    is_any_whole: bool
+    leaves: frozenset[str]
+
+    @classmethod
+    def on(cls, changed: Iterable[NodeState], *, with_contracts: bool) -> _Room:
+        most_milli = 0
+        is_any_whole = False
+        leaves: frozenset[str] = frozenset()
+        for node in changed:
+            if node.indexed_milli is None:
+                continue
+            room_milli = node.capacity_milli - node.held_milli + node.leaving_milli + node.soft_milli
+            most_milli = max(most_milli, room_milli)
+            is_any_whole = is_any_whole or room_milli >= node.capacity_milli
+            if with_contracts:
+                leaves |= node.summary().leaves
+        return cls(most_milli, is_any_whole, leaves)
+
+    def may_do(self, group: Group) -> bool:
+        """Whether it might be enough for a group that can take over from none of the leaves."""
+        return group.size_milli <= self.most_milli or self.is_any_whole
+
+    def is_reached_by(self, trial: Trial, group: Group) -> bool:
+        """Whether the leaf of a group might take over from one of the leaves, itself among them."""
+        workload = group.any()
+        return workload.leaf in self.leaves or not trial.reaches.of(workload).beaten.isdisjoint(self.leaves)
 
 
 def may_move_in(trial: Trial, leaf_id: str) -> bool:

@@ -6,7 +6,7 @@ that has to answer for everybody looks at all leaves at once first (horizon.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 
@@ -128,29 +128,25 @@ class Reach:
         self._follow(snapshot)
         return self._could_have(node, snapshot.now_s)[0] if self._is_bound else self._now[node.name]
 
-    def has_on_one_node_now(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """Whether so much could be had on any one node where something may start, by telling runs to leave now."""
-        return self._is_enough(snapshot, need_milli, self._most_now_milli)
-
-    def has_whole_nodes_now(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """Whether nodes that come to so much could be had whole by telling runs to leave now."""
-        return self._is_enough(snapshot, need_milli, lambda: self._whole_now_milli)
-
-    def has_on_one_node_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """Whether contracts make so much certain on any one node at some instant, beside what is promised."""
-        return self._is_enough(snapshot, need_milli, self._most_ever_milli)
-
-    def has_whole_nodes_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """Whether nodes that come to so much are certain whole at some instant, beside what is promised."""
-        return self._is_enough(snapshot, need_milli, lambda: self._whole_ever_milli)
-
-    def _is_enough(self, snapshot: Snapshot, need_milli: int, milli: Callable[[], int]) -> bool:
+    def has_now(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
         self._follow(snapshot)
-        if milli() < need_milli:
-            return False
-        if self._is_bound:
+        is_whole = need_milli > snapshot.nodes.largest_milli
+        found = (self._whole_now_milli if is_whole else self._most_now_milli()) >= need_milli
+        if found and self._is_bound:
             self._look_at_all(snapshot)
-        return milli() >= need_milli
+            return self.has_now(snapshot, need_milli)
+        return found
+
+    def has_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
+        self._follow(snapshot)
+        is_whole = need_milli > snapshot.nodes.largest_milli
+        found = (self._whole_ever_milli if is_whole else self._most_ever_milli()) >= need_milli
+        if found and self._is_bound:
+            self._look_at_all(snapshot)
+            return self.has_ever(snapshot, need_milli)
+        return found
 
     def _most_now_milli(self) -> int:
         if self._top_now is None:
@@ -195,6 +191,11 @@ class Reach:
         """What could be had on a node by telling runs to leave now, and what is certain at some instant."""
         if node.indexed_milli is None:
             return 0, 0
+        if not node.shared:
+            open_milli, leaves = node.summary()
+            if self.beaten.isdisjoint(leaves) and self.leaf.id not in leaves:
+                promised_milli = sum(promise.holdings[node.name] for promise in node.reservations)
+                return open_milli, open_milli - promised_milli
         now_milli = ever_milli = node.whole_free_milli() + node.leaving_milli
         for from_s, amount_milli in self.on(node):
             ever_milli += amount_milli
@@ -292,23 +293,19 @@ class Reaches:
 
     def has_now(self, workload: Workload, need_milli: int) -> bool:
         """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
+        if self._horizon is None or (horizon := self.at_a_glance(workload)) is None:
+            return self.of(workload).has_now(self._snapshot, need_milli)
+        amounts = horizon.amounts(workload.leaf, workload.priority)
         is_whole = need_milli > self._snapshot.nodes.largest_milli
-        if (horizon := self.at_a_glance(workload)) is not None:
-            amounts = horizon.amounts(workload.leaf, workload.priority)
-            return (amounts.whole_now_milli if is_whole else amounts.now_milli) >= need_milli
-        reach = self.of(workload)
-        has = reach.has_whole_nodes_now if is_whole else reach.has_on_one_node_now
-        return has(self._snapshot, need_milli)
+        return (amounts.whole_now_milli if is_whole else amounts.now_milli) >= need_milli
 
     def has_ever(self, workload: Workload, need_milli: int) -> bool:
         """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
+        if self._horizon is None or (horizon := self.at_a_glance(workload)) is None:
+            return self.of(workload).has_ever(self._snapshot, need_milli)
+        amounts = horizon.amounts(workload.leaf, workload.priority)
         is_whole = need_milli > self._snapshot.nodes.largest_milli
-        if (horizon := self.at_a_glance(workload)) is not None:
-            amounts = horizon.amounts(workload.leaf, workload.priority)
-            return (amounts.whole_ever_milli if is_whole else amounts.ever_milli) >= need_milli
-        reach = self.of(workload)
-        has = reach.has_whole_nodes_ever if is_whole else reach.has_on_one_node_ever
-        return has(self._snapshot, need_milli)
+        return (amounts.whole_ever_milli if is_whole else amounts.ever_milli) >= need_milli
 
     def most_uncharged_first(self, leaf: TreeNode) -> int:
         """A figure by which unallocated victims compare: lower for the leaf that has used more uncharged."""

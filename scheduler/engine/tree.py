@@ -219,7 +219,6 @@ class TreeNode:
         """Whether it, or a node above it, is closed."""
         return self.closed or any(node.closed for node in self.path)
 
-
     def beaten_sides(self, now_s: int) -> tuple[frozenset[str], ...]:
         """By level, the siblings of its path that have been served strictly more. The same object while they stay."""
         path = self.path

@@ -23,12 +23,17 @@ class Trial:
         self.changes = 0  # grows with everything that might let a workload start that could not before
         self.promises = 0  # grows with every promise that is made or moved
         self.reaches = Reaches(snapshot, policy.swap_margin, for_all=for_all)
+        self.placed: list[str] = []
+        """Workloads that were given devices, and so wait for none while this trial lasts."""
         self._undo: list[Callable[[], object]] = []
 
     def roll_back(self) -> None:
-        """Undo everything, last change first."""
+        """Undo everything, last change first. Who waits again by that has not joined the queue anew."""
+        stirred = self.snapshot.stirred
+        joined = stirred.joined
         while self._undo:
             self._undo.pop()()
+        stirred.joined = joined
 
     def start(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> None:
         """Let a workload hold devices, and count it at once (section 3, rule 5)."""
@@ -50,6 +55,7 @@ class Trial:
         )
         queue = snapshot.queues[workload.leaf]
         queue.leave_group(workload, snapshot.told)
+        self.placed.append(workload.id)
         self._undo.append(lambda: queue.join_group(workload, snapshot.told))
         snapshot.occupy(run)
         self._undo.append(lambda: snapshot.vacate(run))
@@ -63,6 +69,7 @@ class Trial:
         """Hold devices for a workload whose victims are leaving."""
         snapshot = self.snapshot
         snapshot.claim(claim)
+        self.placed.append(claim.workload)
         self.reaches.forget()
         self._undo.append(lambda: snapshot.drop_claim(claim.workload))
         self.changes += 1
