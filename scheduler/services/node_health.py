@@ -8,7 +8,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from scheduler.models import Holding, Node
-from scheduler.services import events, nodes
+from scheduler.services import events, nodes, repairs
 
 BY_AGENT, BY_PERSON = "agent", "person"
 
@@ -49,6 +49,4 @@ def _is_news(row: Node, text: str) -> bool:
 
 def _may_return(row: Node) -> bool:
     """A node from which something would not leave has to be empty, and what is being repaired is looked at there."""
-    from scheduler.services import repairs
-
     return not Holding.objects.filter(node=row, released_at=None).exists() and not repairs.is_at_work(row)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from budgets.models import Person
 from scheduler.executors.old_directories import OldDirectories
 from scheduler.models import Node, Repair, Run, UtilizationHour, Workload
-from scheduler.services import directories, nodes, policies, repairs, workloads
+from scheduler.services import directories, nodes, repairs, workloads
 from tests.conftest import REPOSITORY
 from tests.executors.conftest import Site, wait_for
 
@@ -76,6 +76,8 @@ def test_an_agents_clock_that_is_off_by_a_minute_changes_nothing(site: Site) -> 
             f"time.time = lambda: real() + {offset}\ntime.time_ns = lambda: real_ns() + {offset} * 10**9\n"
         )
         site.agent(name, gpus=1, path=f"{wrong}:{REPOSITORY}")
+    said = {node.name: node.agent_epoch / 1_000_000 for node in Node.objects.all()}  # from the agents' own clocks
+    assert 90 < said["n2"] - said["n1"] < 180
     began = timezone.now()
     workload = site.submit("/bin/sleep", "2", gpus=2)
     site.wait(workload, "finished")
@@ -152,8 +154,7 @@ def test_old_directories_are_asked_about_and_only_what_the_portal_names_is_remov
 def test_a_directory_is_kept_while_its_workload_may_run_again_and_for_the_retention(
     site: Site, owners: list[Person], settings: Any
 ) -> None:
-    policies.change(cluster=site.cluster, knobs={"healthy_dwell_s": 0})
-    nodes.register(cluster=site.cluster, name="n9", devices=2)
+    nodes.ask_drain(node=nodes.register(cluster=site.cluster, name="n9", devices=2))  # so that all of them wait
     done, waiting, waited_for = (site.submit("/bin/true") for _number in range(3))
     follower = site.submit("/bin/true", after=waited_for)
     for workload in (done, waited_for):
