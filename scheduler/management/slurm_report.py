@@ -15,7 +15,7 @@ from scheduler.simulator.study.page import STYLE
 HOUR_S, DAY_S = 3_600, 86_400
 MILLI_S_IN_AN_HOUR = 3_600_000
 ACCOUNTS_SHOWN = 200
-BAR_WIDTH = 360
+LABEL_WIDTH, BAR_WIDTH, VALUE_WIDTH = 110, 250, 62
 NONE = "–"
 
 
@@ -249,26 +249,26 @@ def _bars(past: Past, sides: Sequence[Side]) -> str:
         for name in names
     }
     most = max(max(entitled[name], *parts[name]) for name in names) or 1.0
-    row_height = 12 * len(sides) + 12
+    row_height, width = 12 * len(sides) + 12, LABEL_WIDTH + BAR_WIDTH + VALUE_WIDTH
     drawn = []
     for index, name in enumerate(names):
         top = index * row_height + 6
-        drawn.append(f'<text class="b" x="0" y="{top + 11}">{escape(name[:18])}</text>')
+        drawn.append(f'<text class="b" x="0" y="{top + 11}">{escape(name[:16])}</text>')
         for number, part in enumerate(parts[name]):
-            width = BAR_WIDTH * part / most
+            length = max(BAR_WIDTH * part / most, 1)
             drawn.append(
-                f'<rect class="bar {LOOKS[number % 3]}" x="130" y="{top + 12 * number}" width="{max(width, 1):.1f}" '
+                f'<rect class="bar {LOOKS[number % 3]}" x="{LABEL_WIDTH}" y="{top + 12 * number}" width="{length:.1f}" '
                 f'height="10" rx="2"><title>{escape(f"{name}, {sides[number].name}: {percent(part)}")}</title></rect>'
             )
-        x = 130 + BAR_WIDTH * entitled[name] / most
+        x = LABEL_WIDTH + BAR_WIDTH * entitled[name] / most
         drawn.append(f'<path class="mark" d="M{x:.1f} {top - 2}v{12 * len(sides) + 2}"/>')
-        drawn.append(f'<text x="{130 + BAR_WIDTH + 6}" y="{top + 11}">{percent(entitled[name])}</text>')
+        drawn.append(f'<text x="{LABEL_WIDTH + BAR_WIDTH + 6}" y="{top + 11}">{percent(entitled[name])}</text>')
     legend = "".join(
         f'<li><span class="key {LOOKS[number % 3]}"></span>{escape(side.name)}</li>'
         for number, side in enumerate(sides)
     )
     return (
-        f'<figure><svg viewBox="0 0 560 {len(names) * row_height + 6}" role="img" '
+        f'<figure><svg viewBox="0 0 {width} {len(names) * row_height + 6}" style="max-width:520px" role="img" '
         f'aria-label="Part of the cluster that each account was given">{"".join(drawn)}</svg>'
         f'<ul class="legend">{legend}<li>| entitled to</li></ul><figcaption>Part of the cluster that each account was '
         "given, and what it is entitled to (the mark and the figure); the table below has the same in hours."
