@@ -29,7 +29,9 @@ SCHEDULERS = {
     "sjf": gettext_lazy("shortest first (it must know durations)"),
     "srtf": gettext_lazy("shortest remaining time first (it must know durations, and preempts)"),
 }
-HISTORY, UPLOAD = "history", "file"
+HISTORY, UPLOAD, PICK = "history", "file", "picked"
+INVENTED = "lab"
+"""The scenario that is always there."""
 USUAL_WEEKS = 1
 OTHER_KNOBS = "contracts, other knobs"
 
@@ -40,7 +42,11 @@ class SimulationForm(StrictForm):
     error_fields = {"scenario": "file", "from": "first_day", "until": "last_day", "variants": "schedulers"}
 
     work = forms.ChoiceField(
-        choices=[(HISTORY, gettext_lazy("A stretch of history")), (UPLOAD, gettext_lazy("A scenario file"))],
+        choices=[
+            (HISTORY, gettext_lazy("A stretch of history")),
+            (UPLOAD, gettext_lazy("A scenario file")),
+            (PICK, gettext_lazy("A scenario that is here already")),
+        ],
         widget=forms.RadioSelect,
         label=gettext_lazy("Work"),
     )
@@ -60,6 +66,11 @@ class SimulationForm(StrictForm):
         required=False,
         label=gettext_lazy("Scenario file"),
         help_text=format_lazy(gettext_lazy("JSON, at most {file_bytes} MB."), file_bytes=FILE_BYTES // 1024 // 1024),
+    )
+    picked = forms.ChoiceField(
+        required=False,
+        label=gettext_lazy("Scenario"),
+        help_text=gettext_lazy("An invented one, or the work of an earlier simulation."),
     )
     more = forms.FileField(
         required=False,
@@ -110,9 +121,15 @@ class SimulationForm(StrictForm):
         help_text=gettext_lazy("For people; may stay empty."),
     )
 
-    def __init__(self, *args: Any, clusters: Sequence[Cluster], **kwargs: Any) -> None:
-        """Offer these clusters."""
+    def __init__(
+        self, *args: Any, clusters: Sequence[Cluster], scenarios: Sequence[tuple[int, str]] = (), **kwargs: Any
+    ) -> None:
+        """Offer these clusters, and the scenarios of these simulations (number and title)."""
         super().__init__(*args, **kwargs)
+        picked = self.fields["picked"]
+        assert isinstance(picked, forms.ChoiceField)
+        invented = gettext("an invented laboratory: three days of 64 GPUs")
+        picked.choices = [(INVENTED, invented), *((str(pk), f"{pk}: {title}") for pk, title in scenarios)]
         self._clusters = {each.name: each for each in clusters}
         choice = self.fields["cluster"]
         assert isinstance(choice, forms.ChoiceField)
@@ -125,6 +142,8 @@ class SimulationForm(StrictForm):
         said = super().clean()
         if said.get("work") == UPLOAD and not said.get("file") and "file" not in self.errors:
             self.add_error("file", gettext("Choose a scenario file."))
+        if said.get("work") == PICK and not said.get("picked") and "picked" not in self.errors:
+            self.add_error("picked", gettext("Say which one."))
         if said.get("work") == HISTORY:
             for name in ("cluster", "first_day", "last_day"):
                 if not said.get(name) and name not in self.errors:
@@ -144,7 +163,7 @@ class SimulationForm(StrictForm):
         return {knob: said[name] for name, knob in named.items() if said.get(name) is not None}
 
     def source(self, now: datetime | None = None) -> Source:
-        """The work."""
+        """The work, unless it is picked."""
         said = self.cleaned_data
         if said["work"] == UPLOAD:
             return self.read("file")

@@ -183,7 +183,7 @@ def point_name(at: datetime, step: str) -> str:
 def team(node: BudgetNode, extra: str = "") -> SafeString:
     """A node's chip with its code inside its colour, its name beside it; `extra` is the class of the name."""
     return format_html(
-        '<span class="team"><b class="{}">{}</b> <span class="{}">{}</span></span>',
+        '<span class="team"><b class="{}">{}</b> <span class="{}" dir="auto">{}</span></span>',
         f"k{node.colour}" if node.colour else "",
         node.code,
         extra,

@@ -11,7 +11,7 @@ from typing import Any
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import get_language, gettext
 
 from budgets.models import Cluster
 from budgets.sentences import said
@@ -20,16 +20,18 @@ from portal.pages import Page, render_page, whole_number
 from portal.timelines import Panel
 from portal.views.simulator import person_of, simulation_named
 from scheduler.models import Simulation, SimulationPart
-from scheduler.queries.timeline import teams_by_code
-from scheduler.simulator.recorded import unpack
-from scheduler.simulator.timeline import Timeline, of_recorded, teams_of
-from scheduler.simulator.timeline_cells import BARS_MAX, View, bars_in, cells, grid_of, held_in, taken_in, whole
+from scheduler.queries import overviews
+from scheduler.queries.overviews import Overview
+from scheduler.simulator.timeline import Timeline
+from scheduler.simulator.timeline_cells import BARS_MAX, View, bars_in, whole
 from scheduler.simulator.timeline_figures import by_team
 from scheduler.simulator.timeline_svg import Look
 from scheduler.simulator.timeline_words import duration_word, ticks_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """Second 0 of a scenario file, which has no date: addresses count from here."""
+CLOSER = {"from", "until", "nodes"}
+"""What an address says that looks at a part."""
 TIMELINES_KEPT, PANELS_KEPT = 4, 32
 """What a process remembers: a variant's runs never change, and zooming asks for them again and again."""
 
@@ -59,16 +61,23 @@ class SimulationTimeline(Page):
             raise Http404(gettext("None of its variants has run yet, or it keeps figures only."))
         chosen = pair(request, sides)
         start = row.from_at or EPOCH
-        found = [timeline_of(side) for side in chosen]
-        view = view_of(request, found, start)
+        kept = [overview_of(side) for side in chosen] if not CLOSER & set(request.GET) else []
+        seen = [each for each in kept if each is not None]
+        language = get_language() or ""
+        if seen and len(seen) == len(kept):
+            found, view = [each.timeline for each in seen], seen[0].view
+            panels = [panel_at_first(side, row.from_at, language) for side in chosen]
+        else:
+            found = [timeline_of(side) for side in chosen]
+            view = view_of(request, found, start)
+            as_bars = all(len(bars_in(each, view)) <= BARS_MAX for each in found)
+            panels = [panel_of(side, view, row.from_at, as_bars, language) for side in chosen]
         path = reverse("simulation_timeline", args=[row.pk])
-        kept = {name: str(side.number) for name, side in zip(("left", "right"), chosen, strict=False)}
+        named = {name: str(side.number) for name, side in zip(("left", "right"), chosen, strict=False)}
 
         def link(to: View) -> str:
-            return timelines.address(path, to, found[0].rows, kept, start)
+            return timelines.address(path, to, found[0].rows, named, start)
 
-        as_bars = all(len(bars_in(each, view)) <= BARS_MAX for each in found)
-        panels = [panel_of(side, view, row.from_at, as_bars) for side in chosen]
         context: dict[str, Any] = {
             "here": "simulator",
             "simulation": row,
@@ -110,11 +119,15 @@ def pair(request: HttpRequest, sides: Sequence[Side]) -> list[Side]:
 
 @lru_cache(maxsize=TIMELINES_KEPT)
 def timeline_of(side: Side) -> Timeline:
-    """The runs of a variant, its teams as the portal's pages know them where they are real. At most two queries."""
-    stored = SimulationPart.objects.values_list("runs", flat=True).get(pk=side.pk)
-    recorded = unpack(bytes(stored or b""))
-    known = teams_by_code(list(recorded.parents)) if side.is_real else None
-    return of_recorded(recorded, *(known or teams_of(recorded.parents)))
+    """The runs of a variant. At most two queries."""
+    return overviews.timeline_of(SimulationPart.objects.only("runs").get(pk=side.pk), is_real=side.is_real)
+
+
+@lru_cache(maxsize=PANELS_KEPT)
+def overview_of(side: Side) -> Overview | None:
+    """What was kept for the first look, if anything was. One query."""
+    stored = SimulationPart.objects.values_list("overview", flat=True).get(pk=side.pk)
+    return None if stored is None else overviews.unpacked(bytes(stored))
 
 
 def view_of(request: HttpRequest, found: Sequence[Timeline], start: datetime) -> View:
@@ -134,14 +147,33 @@ def view_of(request: HttpRequest, found: Sequence[Timeline], start: datetime) ->
 
 
 @lru_cache(maxsize=PANELS_KEPT)
-def panel_of(side: Side, view: View, from_at: datetime | None, as_bars: bool) -> Panel:
-    """One variant's drawing."""
+def panel_of(side: Side, view: View, from_at: datetime | None, as_bars: bool, language: str) -> Panel:
+    """One variant's drawing. Its words are of the language that is spoken now, which `language` names."""
     timeline = timeline_of(side)
+    if not as_bars:
+        return drawn(side, overviews.overview_of(timeline, view), from_at)
     bars = bars_in(timeline, view)
-    grid = grid_of(view)
-    shown = view if as_bars else grid.view
-    lines = by_team(timeline.teams, bars, shown, timeline.now_s)
-    look = Look(
+    lines = by_team(timeline.teams, bars, view, timeline.now_s)
+    return timelines.draw(timeline, view, bars, lines, look_of(side, view, from_at), side.name)
+
+
+@lru_cache(maxsize=PANELS_KEPT)
+def panel_at_first(side: Side, from_at: datetime | None, language: str) -> Panel:
+    """One variant's drawing of all there is, as it was kept; `language` as for `panel_of`."""
+    found = overview_of(side)
+    assert found is not None
+    return drawn(side, found, from_at)
+
+
+def drawn(side: Side, found: Overview, from_at: datetime | None) -> Panel:
+    """One variant's drawing in cells."""
+    shown = found.cells.grid.view
+    return timelines.draw(found.timeline, shown, found.cells, found.lines, look_of(side, shown, from_at), side.name)
+
+
+def look_of(side: Side, shown: View, from_at: datetime | None) -> Look:
+    """How a variant is drawn."""
+    return Look(
         prefix=f"v{side.number}",
         width=timelines.HALF_WIDTH,
         label=gettext("GPUs held under {side}, by node and time").format(side=said(side.name)),
@@ -152,10 +184,3 @@ def panel_of(side: Side, view: View, from_at: datetime | None, as_bars: bool) ->
         workload_href=(lambda code: reverse("workload", args=[code])) if side.is_real else None,
         say=gettext,
     )
-    if as_bars:
-        return timelines.draw(timeline, view, bars, lines, look, side.name)
-    bars = bars_in(timeline, grid.view)
-    sizes_milli = [row.size_milli for row in timeline.rows[view.first_row : view.end_row]]
-    held = held_in(bars, grid, timeline.now_s)
-    found = cells(grid, held, taken_in(bars, grid), sizes_milli, timeline.now_s)
-    return timelines.draw(timeline, grid.view, found, lines, look, side.name)

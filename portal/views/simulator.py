@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import zlib
+from random import Random
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -15,15 +17,20 @@ from budgets.errors import InputError, NotAllowed
 from budgets.models import Cluster, Person
 from budgets.queries import today
 from portal.csv_files import csv_response
-from portal.forms.simulation import HISTORY, SimulationForm, usual_days
+from portal.forms.simulation import HISTORY, INVENTED, PICK, SimulationForm, usual_days
 from portal.forms.strict import StrictForm
 from portal.pages import Page, clusters, new_action, prefilled, render_page, whole_number
 from portal.views import simulation_tables as tables
 from scheduler.models import Simulation
 from scheduler.queries import simulations as asked
 from scheduler.services import simulations
+from scheduler.services.simulations import File
+from scheduler.simulator.lab import research_lab
 
 PER_PAGE = 30
+SCENARIOS_OFFERED = 30
+LAB_SEED, LAB_DAYS, LAB_GPUS = 1, 3, 64
+"""The invented laboratory that can always be picked."""
 POLL_S = 1
 """How often a page asks how far its simulation is."""
 STOP_POLLING = 286
@@ -62,12 +69,12 @@ class NewSimulation(Page):
             "schedulers": ["contracts", "fifo-skip"],
             "cluster": prefilled(request, "cluster", [each.name for each in clusters()]),
         }
-        return self.show(request, SimulationForm(clusters=clusters(), initial=initial), 200)
+        return self.show(request, self.form(request, initial=initial), 200)
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Ask, and go to the simulation's page; or show what is wrong beside its field."""
         self.allow("simulation.run")
-        form = SimulationForm(request.POST, request.FILES, clusters=clusters())
+        form = self.form(request, request.POST, request.FILES)
         if form.is_valid():
             try:
                 made = ask(form, person_of(request))
@@ -78,6 +85,11 @@ class NewSimulation(Page):
             else:
                 return HttpResponseRedirect(reverse("simulation", args=[made.pk]))
         return self.show(request, form, 400)
+
+    def form(self, request: HttpRequest, *said: Any, **more: Any) -> SimulationForm:
+        """The form, with what there is to choose from."""
+        scenarios = asked.pickable(person_of(request), SCENARIOS_OFFERED)
+        return SimulationForm(*said, clusters=clusters(), scenarios=scenarios, **more)
 
     def show(self, request: HttpRequest, form: SimulationForm, status: int) -> HttpResponse:
         """The page with the form."""
@@ -94,7 +106,7 @@ def ask(form: SimulationForm, person: Person) -> Simulation:
     said = form.cleaned_data
     what: dict[str, Any] = {
         "by": person,
-        "source": form.source(),
+        "source": picked(person, said["picked"]) if said["work"] == PICK else form.source(),
         "title": said["title"],
         "more": form.more_work(),
         "action": said["action"],
@@ -103,6 +115,21 @@ def ask(form: SimulationForm, person: Person) -> Simulation:
         seeds, values = said["seeds"] or 1, form.sweep_values()
         return simulations.sweep(**what, knob=said["knob"], values=values, seeds=seeds, policy=form.knobs(said))
     return simulations.compare(**what, variants=form.variants())
+
+
+def picked(person: Person, which: str) -> File:
+    """The scenario that was picked: the invented laboratory, or an earlier simulation's.
+
+    Raises:
+        InputError: there is none of that number for them.
+    """
+    if which == INVENTED:
+        scenario = research_lab(Random(LAB_SEED), seed=LAB_SEED, days=LAB_DAYS, gpus=LAB_GPUS)
+        return File(gettext("invented laboratory"), json.dumps(scenario))
+    content = asked.scenario_of(person, int(which))
+    if content is None:
+        raise InputError("picked", gettext("there is no such scenario"))
+    return File(gettext("the work of no. {number}").format(number=which), content)
 
 
 class SimulationPage(Page):

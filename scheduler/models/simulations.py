@@ -103,6 +103,7 @@ class SimulationPart(models.Model):
     error = models.CharField(max_length=300, blank=True)
     figures = models.JSONField(null=True)
     runs = models.BinaryField(null=True)
+    overview = models.BinaryField(null=True, help_text="its timeline at first sight, where it has very many runs")
 
     class Meta:
         ordering = ["simulation", "number"]

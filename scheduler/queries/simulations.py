@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -96,6 +97,19 @@ def visible(person: Person) -> QuerySet[Simulation]:
     return theirs | rows.filter(parent__path__overlap=nodes_with(person, INSIDE_ROLES))
 
 
+def pickable(person: Person, limit: int) -> list[tuple[int, str]]:
+    """Number and title of the latest simulations that the person may see and whose scenario there is. One query."""
+    rows = visible(person).exclude(scenario=None).exclude(kind=Simulation.Kind.WHAT_IF)
+    return list(rows.values_list("pk", "title")[:limit])
+
+
+def scenario_of(person: Person, number: int) -> str | None:
+    """The scenario file of a simulation that the person may see; None where there is none."""
+    row = named(person, number)
+    stored = None if row is None else Simulation.objects.values_list("scenario", flat=True).get(pk=row.pk)
+    return None if stored is None else zlib.decompress(bytes(stored)).decode()
+
+
 def named(person: Person, number: int) -> Simulation | None:
     """The simulation of that number, if it is there and the person may see it."""
     rows = Simulation.objects.defer(*HEAVY).select_related("made_by", "cluster", "parent")
@@ -105,7 +119,7 @@ def named(person: Person, number: int) -> Simulation | None:
 
 def parts_of(simulation: Simulation) -> list[SimulationPart]:
     """Its parts in order, without their runs. One query."""
-    return list(SimulationPart.objects.filter(simulation=simulation).defer("runs").order_by("number"))
+    return list(SimulationPart.objects.filter(simulation=simulation).defer("runs", "overview").order_by("number"))
 
 
 def parts_of_many(simulations: Sequence[Simulation]) -> dict[int, list[SimulationPart]]:

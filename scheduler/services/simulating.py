@@ -26,7 +26,7 @@ from django.utils import timezone
 
 from budgets.errors import InputError
 from scheduler.models import Simulation, SimulationPart
-from scheduler.queries import stretch
+from scheduler.queries import overviews, stretch
 from scheduler.simulator import Scenario, ScenarioError, parse, simulate
 from scheduler.simulator.comparison import figures, wait_error, waits_by_workload
 from scheduler.simulator.recorded import pack
@@ -158,7 +158,7 @@ def run_part(part_id: int) -> bool:
     )
     if not taken:
         return False
-    part = SimulationPart.objects.select_related("simulation__cluster").defer("runs").get(pk=part_id)
+    part = SimulationPart.objects.select_related("simulation__cluster").defer("runs", "overview").get(pk=part_id)
     Simulation.objects.filter(pk=part.simulation_id, state=State.WAITING).update(state=State.RUNNING)
     began_s = time.monotonic()
     try:
@@ -235,20 +235,32 @@ def _end(part: SimulationPart, state: str, **values: Any) -> bool:
         Simulation.objects.select_for_update().only("pk").get(pk=part.simulation_id)
         if not _ours(part).update(state=state, ended_at=now, touched_at=now, **values):
             return False
-        _settle(part.simulation_id, now)
+        is_over = _settle(part.simulation_id, now)
+    if is_over:
+        _keep_overviews(part.simulation_id)
     return state == State.FINISHED
 
 
-def _settle(simulation_id: int, now: datetime) -> None:
-    """The whole is over when all its parts are; failed if one of them is. Its row is locked."""
+def _keep_overviews(simulation_id: int) -> None:
+    """So that the first look at its timelines takes no time; without them it takes some."""
+    row = Simulation.objects.only("pk", "from_at", "state").get(pk=simulation_id)
+    try:
+        overviews.keep(row)
+    except Exception:
+        log.exception("overviews_not_kept", simulation=simulation_id)
+
+
+def _settle(simulation_id: int, now: datetime) -> bool:
+    """The whole is over when all its parts are; failed if one of them is. Its row is locked. Whether it is over."""
     parts = SimulationPart.objects.filter(simulation=simulation_id)
     if parts.filter(state__in=OPEN).exists():
-        return
+        return False
     failed = parts.filter(state=State.FAILED).order_by("number").first()
     ends: Mapping[str, Any] = {"state": State.FINISHED}
     if failed is not None:
         ends = {"state": State.FAILED, "error": f"{failed.name}: {failed.error}"[:300]}
     Simulation.objects.filter(pk=simulation_id, state__in=OPEN).update(ended_at=now, **ends)
+    return True
 
 
 # --- looking after ----------------------------------------------------------------------------------------------------
@@ -258,7 +270,7 @@ def look_after(now: datetime | None = None) -> int:
     """Give up workers that were lost, and send again what nobody works on. How many simulations were sent."""
     at = now or timezone.now()
     lost = SimulationPart.objects.filter(state=State.RUNNING, touched_at__lt=at - LOST_AFTER)
-    for part in lost.select_related("simulation").defer("runs", "simulation__scenario"):
+    for part in lost.select_related("simulation").defer("runs", "overview", "simulation__scenario"):
         if part.attempts >= MOST_ATTEMPTS:
             _end(part, State.FAILED, error=f"Its worker was lost {part.attempts} times.")
         else:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from scheduler.models import Simulation, SimulationPart
+from scheduler.queries import overviews
 from scheduler.simulator import parse, simulate
 from scheduler.simulator.comparison import figures
 from scheduler.simulator.recorded import FORMAT
@@ -52,6 +53,7 @@ def keep(house: House, chance: Random) -> tuple[int, int]:
             )
             for number, name in enumerate(("contracts", "fifo"), 1)
         )  # fmt: skip
+    overviews.keep(rows[-1])
     return rows[0].pk, rows[-1].pk
 
 

@@ -337,3 +337,18 @@ def test_the_api_names_the_field(calm: Laboratory, as_person: AsPerson, changes:
     assert status == 400
     assert problem["errors"][0]["field"] == field
     assert not Simulation.objects.exists()
+
+
+def test_a_scenario_that_is_there_already(calm: Laboratory, as_person: AsPerson) -> None:
+    client = as_person(calm.ada)
+    asked = client.post("/simulator/new/", form_of(work="picked", picked="lab", file=None, schedulers=["fifo"]))
+    assert asked.status_code == 302, asked.content.decode()
+    first = Simulation.objects.get()
+    assert first.scenario is not None
+    again = form_of(work="picked", picked=str(first.pk), file=None, action=ACTION[::-1], schedulers=["easy"])
+    assert client.post("/simulator/new/", again).status_code == 302
+    second = Simulation.objects.exclude(pk=first.pk).get()
+    assert second.scenario is not None
+    assert bytes(second.scenario) == bytes(first.scenario)
+    nobody = client.post("/simulator/new/", form_of(work="picked", picked="999", file=None))
+    assert nobody.status_code == 400

@@ -10,8 +10,9 @@ import pytest
 from django.db import connection
 
 from portal import timelines
+from portal.views import simulation_timeline
 from scheduler.models import Node, Run, SimulationPart, TimelineTile
-from scheduler.queries import timeline, timeline_tiles
+from scheduler.queries import overviews, timeline, timeline_tiles
 from scheduler.services import nodes
 from scheduler.services import timeline as service
 from scheduler.simulator.recorded import unpack
@@ -244,3 +245,20 @@ def test_variants_and_simulations_that_are_not_there(lab, as_person):
     assert client.get("/simulator/999999/timeline/").status_code == 404
     assert client.get(f"/simulator/{a_simulation(lab, is_run=False).pk}/timeline/").status_code == 404
     assert f'href="/simulator/{row.pk}/timeline/"' in client.get(f"/simulator/{row.pk}/").content.decode()
+
+
+def test_the_first_look_at_a_large_simulation_reads_no_runs(lab, as_person, monkeypatch):
+    row = a_simulation(lab)
+    client = as_person(lab.ada)
+    before = client.get(f"/simulator/{row.pk}/timeline/").context["panels"]
+    monkeypatch.setattr(overviews, "BARS_MAX", 1)
+    assert overviews.keep(row) == 2
+    simulation_timeline.overview_of.cache_clear()
+    SimulationPart.objects.filter(simulation=row).update(runs=b"none")
+    answer = client.get(f"/simulator/{row.pk}/timeline/")
+    after = answer.context["panels"]
+    assert [(panel.name, panel.total, panel.shows_bars) for panel in after] == [
+        (panel.name, panel.total, False) for panel in before
+    ]
+    assert [panel.lines for panel in after] == [panel.lines for panel in before]
+    assert answer.context["legend"]
