@@ -1,5 +1,4 @@
-"""Rows of many numbers: tables behind charts have thousands of cells, and a tag for each row is quickest.
-"""
+"""Rows of many numbers: tables behind charts have thousands of cells, and a tag for each row is quickest."""
 
 from __future__ import annotations
 

@@ -75,23 +75,22 @@ class Activity:
 # not end by themselves are joined with their workloads, to see whether anything was kept of them.
 PHASES_SQL = """
 WITH runs AS (
-    SELECT r.number, r.size_milli, r.started_at AS begins, coalesce(r.ended_at, t.now) AS ends, r.workload_id,
-        least(coalesce(r.running_at, t.now), coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS up,
-        least(coalesce(r.stop_asked_at, t.now), coalesce(r.ended_at, t.now)) AS told,
-        r.state = 'ended' AND r.end_reason <> ALL(%(own_ends)s) AS was_ended
-    FROM scheduler_run r CROSS JOIN (SELECT %(now)s::timestamptz AS now) t
+    SELECT r.number, r.size_milli, r.workload_id, t.begins, coalesce(t.ended, %(now_s)s) AS ends,
+        least(t.running, t.stop, t.ended, %(now_s)s) AS up, least(t.stop, t.ended, %(now_s)s) AS told,
+        r.state = 'ended' AND r.end_reason <> ALL(%(own_ends)s) AS was_ended, r.ended_at
+    FROM scheduler_run r CROSS JOIN LATERAL (
+        SELECT extract(epoch FROM r.started_at)::bigint AS begins, extract(epoch FROM r.running_at)::bigint AS running,
+            extract(epoch FROM r.stop_asked_at)::bigint AS stop, extract(epoch FROM r.ended_at)::bigint AS ended
+    ) t
     WHERE r.cluster_id = %(cluster)s AND r.started_at < %(end)s AND (r.ended_at IS NULL OR r.ended_at > %(start)s)
 ), phases AS (
     SELECT CASE number WHEN 1 THEN 'startup' ELSE 'restart' END AS phase, size_milli, begins, up AS ends FROM runs
     UNION ALL SELECT 'saving', size_milli, greatest(told, up), ends FROM runs
     UNION ALL SELECT 'lost', r.size_milli, r.up, r.told FROM runs r JOIN scheduler_workload w ON w.id = r.workload_id
-    WHERE r.was_ended AND NOT w.resumable AND w.state IN ('preempted', 'lost') AND w.ended_at = r.ends
+    WHERE r.was_ended AND NOT w.resumable AND w.state IN ('preempted', 'lost') AND w.ended_at = r.ended_at
 ), cut AS (
-    SELECT phase, size_milli,
-        greatest(extract(epoch FROM begins), extract(epoch FROM %(start)s::timestamptz))::bigint AS begins,
-        least(extract(epoch FROM ends), extract(epoch FROM %(end)s::timestamptz),
-            extract(epoch FROM %(now)s::timestamptz))::bigint AS ends
-    FROM phases WHERE begins < ends AND begins < %(end)s AND ends > %(start)s
+    SELECT phase, size_milli, greatest(begins, %(start_s)s) AS begins, least(ends, %(end_s)s, %(now_s)s) AS ends
+    FROM phases WHERE begins < ends AND begins < least(%(end_s)s, %(now_s)s) AND ends > %(start_s)s
 ), hours AS (
     SELECT phase, hour, sum(size_milli * (least(ends, hour + 3600) - greatest(begins, hour))) AS milli_s
     FROM cut, generate_series(begins / 3600 * 3600, ends - 1, 3600) hour GROUP BY phase, hour
@@ -129,7 +128,9 @@ def by_step(cluster: Cluster, steps: Steps, now: datetime) -> Sequence[Activity]
         "start": steps.start,
         "end": steps.end,
         "starts": list(steps.starts),
-        "now": now,
+        "start_s": int(steps.start.timestamp()),
+        "end_s": int(steps.end.timestamp()),
+        "now_s": int(now.timestamp()),
         "own_ends": list(OWN_ENDS),
     }
     found = [Activity()] * len(steps.starts)
