@@ -105,7 +105,9 @@ def check_decider(person: Person, acting_for: Person | None, matter: Matter) -> 
         if who is not None and who.pk in matter.authors:
             raise NotAllowed("request.decide", gettext("nobody decides their own request; it is for another manager"))
         if who is not None and (mine := _parts(who, matter, Known())):
-            message = f"you have a part in {mine[0].code}: it is for another manager, or the level above"
+            message = gettext("you have a part in {code}: it is for another manager, or the level above").format(
+                code=mine[0].code
+            )
             raise NotAllowed("request.decide", message)
     if acting_for is None:
         if not has_role(person, matter.desk.path, [Role.MANAGER]):

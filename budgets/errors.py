@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext
+
 
 class InputError(Exception):
     """Bad input: nothing was changed.
@@ -27,6 +29,6 @@ class ConflictError(InputError):
 class NotAllowed(InputError):
     """The person may not do that (403 where they may see it, else 404): nothing was changed."""
 
-    def __init__(self, action: str, message: str = "this is not yours to decide") -> None:
-        super().__init__("", message)
+    def __init__(self, action: str, message: str = "") -> None:
+        super().__init__("", message or gettext("this is not yours to decide"))
         self.action = action

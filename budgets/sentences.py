@@ -209,6 +209,8 @@ add(
         gettext_noop("nobody at {code} may decide it"),
         gettext_noop("nobody objected within {number} days' notice: {text}"),
         gettext_noop("withdrawn by its author"),
+        gettext_noop("its first day, {date}, has come"),
+        gettext_noop("no whole answer within {number} s"),
         gettext_noop("while away"),
         gettext_noop("taken back"),
         gettext_noop("the account was disabled"),

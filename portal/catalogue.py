@@ -48,7 +48,7 @@ class Phrase:
 
 # --- reading the source -----------------------------------------------------------------------------------------------
 
-SINGULAR = {"gettext", "gettext_lazy", "gettext_noop"}
+SINGULAR = {"gettext", "gettext_lazy", "gettext_noop", "_"}
 PURE = {"scheduler/simulator/timeline_svg.py": {"say"}}
 """What pure code asks instead, which knows of no Django."""
 PLURAL = {"ngettext", "ngettext_lazy"}

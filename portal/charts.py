@@ -94,7 +94,7 @@ def usage_against_entitlement(
     ends = [*starts, wall(series.points[-1].end)] if series.points else []
     data = [
         bars(gettext("delivered within it"), within, [0.0] * len(within), {"color": "role:delivered"}),
-        bars("owed, not delivered", short, within, ground),
+        bars(gettext("owed, not delivered"), short, within, ground),
         bars(gettext("borrowed, above it"), borrowed, entitled, {"color": "role:borrowed"}),
         top_edge(ends, borrowed, entitled),
         {

@@ -69,6 +69,27 @@ ENDS = (
     gettext_noop("{code} was preempted by {code_2}; it waits in the queue again"),
     gettext_noop("{code} was ended: {words}; it waits in the queue again"),
     gettext_noop("{code} was ended: {words}"),
+    gettext_noop("{code} is restored on {places}"),
+    gettext_noop("{code} was saved and left {places}: {words}; it is restored when it runs again"),
+    gettext_noop("preempted by {code}"),
+    gettext_noop(
+        "Shadow: it would start now on {places}. On this cluster decisions are shown, and nothing is started yet."
+    ),
+    gettext_noop("Node {code} needs a person: {text}"),
+    gettext_noop("Tried {number} times without a person. The last try said: {text}"),
+    gettext_noop(
+        "{name}, hour from {date} {words} UTC, {name_2}: {number} was kept, and the stored runs say {number_2}; it was "
+        "computed again"
+    ),
+    gettext_noop("found in Slurm: nobody had written it down"),
+    gettext_noop("cancelled in Slurm"),
+    gettext_noop("cancelled in Slurm by hand"),
+    gettext_noop("no more in Slurm"),
+    gettext_noop("Slurm knows nothing of it any more"),
+    gettext_noop("requeued in Slurm by hand"),
+    gettext_noop("requeued in Slurm"),
+    gettext_noop("told to stop before it began"),
+    gettext_noop("Slurm was away or restarted, and did not carry it out"),
     gettext_noop("node lost"),
     gettext_noop("drained"),
     gettext_noop("maintenance"),
@@ -94,6 +115,9 @@ SIMULATIONS = (
     gettext_noop("It took longer than {number} minutes."),
     gettext_noop("It broke off; the fault has been logged."),
     gettext_noop("Its worker was lost {number} times."),
+    gettext_noop("No worker answered. Is one running for the queue of simulations?"),
+    gettext_noop("It took longer than {number} minutes: the cluster is too busy."),
+    gettext_noop("Only {number} futures could be drawn in {number_2} s."),
     gettext_noop("The policy was changed once within this time; the replay uses the last one throughout."),
     gettext_noop("The policy was changed {number} times within this time; the replay uses the last one throughout."),
     gettext_noop("1 workload had not ended, or had been cut off: how long they take is the median of their like."),

@@ -134,7 +134,9 @@ def preview(*, name: str, rows: Sequence[Row], by: Person) -> tuple[Plan, ShareI
     applied = ShareImport.objects.filter(sha256=mark, applied_at__isnull=False).select_related("author").first()
     if applied is not None and (found.changes or found.faults):
         day = queries.day_of(applied.applied_at or timezone.now())
-        said = f"these rows were applied on {day} by {applied.author}, as {applied.name}; the same file is applied once"
+        said = gettext("these rows were applied on {day} by {author}, as {name}; the same file is applied once").format(
+            day=day, author=applied.author, name=applied.name
+        )
         found.faults = [Fault(0, "", said)]
     if found.faults or not found.changes:
         return found, None
@@ -210,15 +212,20 @@ def _is_known(row: Row, found: Plan) -> bool:
     parent, child = found.nodes.get(row.parent), found.nodes.get(row.child)
     problem = None
     if row.cluster not in found.clusters:
-        problem = ("cluster", f"there is no cluster {row.cluster!r}")
+        problem = ("cluster", gettext("there is no cluster {name!r}").format(name=row.cluster))
     elif parent is None:
-        problem = ("parent", f"there is no node {row.parent!r}")
+        problem = ("parent", gettext("there is no node {code!r}").format(code=row.parent))
     elif child is None:
-        problem = ("child", f"there is no node {row.child!r}")
+        problem = ("child", gettext("there is no node {code!r}").format(code=row.child))
     elif row.name and row.name != child.name:
-        problem = ("name", f"{child.code} is called {child.name}; a file of shares renames nothing")
+        problem = (
+            "name",
+            gettext("{code} is called {name}; a file of shares renames nothing").format(
+                code=child.code, name=child.name
+            ),
+        )
     elif row.end is not None and row.end <= row.start:
-        problem = ("until", "must be later than from; it is the first day without this share")
+        problem = ("until", gettext("must be later than from; it is the first day without this share"))
     if problem is not None:
         found.faults.append(Fault(row.line, *problem))
     return problem is None
@@ -266,7 +273,9 @@ def _refuse_overlaps(rows: Sequence[Row], found: Plan) -> None:
         for row in same[1:]:
             if widest.end is None or row.start < widest.end:
                 later, earlier = max(row, widest, key=_line), min(row, widest, key=_line)
-                said = f"{row.child} has a share on {row.start} in row {earlier.line} already"
+                said = gettext("{code} has a share on {day} in row {line} already").format(
+                    code=row.child, day=row.start, line=earlier.line
+                )
                 found.faults.append(Fault(later.line, "from", said))
             if widest.end is not None and (row.end is None or row.end > widest.end):
                 widest = row
@@ -288,9 +297,14 @@ def _sum_faults(timelines: Mapping[int, list[Spell]], touching: Sequence[Row]) -
     for day, total in sums(timelines.values()):
         if total > WHOLE_BASIS_POINTS:
             there = [row for row in touching if row.spell.holds_on(day)] or list(touching)
-            said = (
-                f"the children of {there[-1].parent} on {there[-1].cluster} would sum to {_percent(total)} % on {day}, "
-                f"{_percent(total - WHOLE_BASIS_POINTS)} too much"
+            said = gettext(
+                "the children of {parent} on {cluster} would sum to {total} % on {day}, {over} too much"
+            ).format(
+                parent=there[-1].parent,
+                cluster=there[-1].cluster,
+                total=_percent(total),
+                day=day,
+                over=_percent(total - WHOLE_BASIS_POINTS),
             )
             return [Fault(there[-1].line, "share %", said)]
     return []

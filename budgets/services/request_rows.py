@@ -16,6 +16,7 @@ from budgets.models import (
     Request,
     State,
 )
+from budgets.sentences import said
 from budgets.services import (
     checks,
     ledger,
@@ -57,10 +58,15 @@ def refuse_late(row: Request | Reallocation, version: int | None, among: Iterabl
 def what_happened(row: Any) -> str:
     """What was decided on a request or a reallocation, when and by whom, for whoever comes too late."""
     if row.decided_at is None:
-        return f"is {row.state} now"
+        return gettext("is {state} now").format(state=said(row.state))
     at = timezone.localtime(row.decided_at, timezone.get_default_timezone())
-    by = f" by {row.decided_by}" if row.decided_by else ""
-    return f"was {'denied' if row.state == State.DENIED else 'approved'} on {at:%Y-%m-%d at %H:%M}{by}"
+    words = (
+        gettext("was denied on {day} at {time}")
+        if row.state == State.DENIED
+        else gettext("was approved on {day} at {time}")
+    )
+    by = gettext("by {person}").format(person=row.decided_by) if row.decided_by else ""
+    return " ".join(part for part in (words.format(day=f"{at:%Y-%m-%d}", time=f"{at:%H:%M}"), by) if part)
 
 
 def decided(row: Request, state: State, by: Person, acting_for: Person | None, why: str) -> None:

@@ -28,6 +28,7 @@ from budgets.models import (
     State,
     Voice,
 )
+from budgets.sentences import said
 from budgets.services import checks, ledger, messages
 from budgets.services.review_snapshots import FiguresOf, Line, frozen, id_of, look
 from budgets.services.review_totals import day_of, shares_on
@@ -272,9 +273,11 @@ def locked(review: Review, version: int | None, *among: str) -> Review:
 def what_happened(review: Review) -> str:
     """What became of a review, for whoever comes too late."""
     if review.closed_at is None:
-        return f"is {review.state} now"
+        return gettext("is {state} now").format(state=said(review.state))
     at = timezone.localtime(review.closed_at, timezone.get_default_timezone())
-    return f"was {review.state} on {at:%Y-%m-%d at %H:%M} by {review.closed_by}"
+    return gettext("was {state} on {day} at {time} by {person}").format(
+        state=said(review.state), day=f"{at:%Y-%m-%d}", time=f"{at:%H:%M}", person=review.closed_by
+    )
 
 
 def refuse_part(by: Person, item: ReviewItem) -> None:

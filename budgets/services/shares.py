@@ -162,7 +162,9 @@ def _check_own(by: Person, changed: Iterable[BudgetNode], before: Timelines, aft
     parts = authority.parts_of(by) if raised else frozenset()
     for child in raised:
         if child.pk in parts:
-            message = f"you have a part in {child.code}: to raise it is for another manager, or the level above"
+            message = gettext(
+                "you have a part in {child}: to raise it is for another manager, or the level above"
+            ).format(child=child.code)
             raise NotAllowed("share.change", message)
 
 
@@ -179,7 +181,9 @@ def _check_sums(parent: BudgetNode, timelines: Timelines) -> None:
     for day, total in sums(timelines.values()):
         if total > WHOLE_BASIS_POINTS:
             over = total - WHOLE_BASIS_POINTS
-            message = f"the children of {parent.code} would sum to {total:,} basis points on {day}, {over:,} too many"
+            message = gettext(
+                "the children of {parent} would sum to {total:,} basis points on {day}, {over:,} too many"
+            ).format(parent=parent.code, total=total, day=day, over=over)
             raise InputError("shares", message)
 
 

@@ -24,6 +24,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.db import transaction
+from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import Person, Webhook
@@ -121,7 +122,7 @@ def check_url(url: str) -> SplitResult:
     Raises:
         NotDelivered: no http(s) address with a host, or one with a user, a password or a fragment.
     """
-    problem = NotDelivered("must be an address such as https://chat.example.org/hooks/7")
+    problem = NotDelivered(gettext("must be an address such as https://chat.example.org/hooks/7"))
     if len(url) > URL_LENGTH or any(ord(character) <= 32 or ord(character) == 127 for character in url):
         raise problem
     try:
@@ -132,7 +133,7 @@ def check_url(url: str) -> SplitResult:
     if parts.scheme not in ("https", "http") or not parts.hostname or not has_port:
         raise problem
     if parts.username is not None or parts.password is not None or parts.fragment:
-        raise NotDelivered("must not hold a user, a password or a #fragment")
+        raise NotDelivered(gettext("must not hold a user, a password or a #fragment"))
     return parts
 
 
@@ -147,13 +148,17 @@ def look_up(parts: SplitResult) -> Target:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise NotDelivered(f"{host} has no address") from None
+        raise NotDelivered(gettext("{host} has no address").format(host=host)) from None
     addresses = [ipaddress.ip_address(str(each[4][0]).partition("%")[0]) for each in found]
     for address in addresses:
         if not is_reachable(address):
-            raise NotDelivered(f"{host} is {address}, which is not a public address; an operator can allow its network")
+            raise NotDelivered(
+                gettext("{host} is {address}, which is not a public address; an operator can allow its network").format(
+                    host=host, address=address
+                )
+            )
         if parts.scheme == "http" and not address.is_loopback:
-            raise NotDelivered("must begin with https://")
+            raise NotDelivered(gettext("must begin with https://"))
     return Target(parts, str(addresses[0]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -120,7 +121,7 @@ def _whole(request: Request, name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-        raise ValidationError({name: [f"{text!r} is not a whole number."]})
+        raise ValidationError({name: [gettext("{text!r} is not a whole number.").format(text=text)]})
     return int(text)
 
 

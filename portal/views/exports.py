@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.utils.translation import gettext
 
 from budgets import past
 from budgets.models import BudgetNode, Cluster, Person, Request
@@ -83,7 +84,11 @@ class UsageExport(Page):
         end = day_named(request, "until", today() + timedelta(days=1))
         start = day_named(request, "since", end - timedelta(days=USAGE_DAYS))
         if not start < end <= start + timedelta(days=USAGE_DAYS_MAX):
-            raise BadRequest(f"until: must be 1 to {USAGE_DAYS_MAX} days after since; it is the first day left out")
+            raise BadRequest(
+                gettext("until: must be 1 to {days} days after since; it is the first day left out").format(
+                    days=USAGE_DAYS_MAX
+                )
+            )
         header = ("day", "node", "name", "parent", "cluster", "in", *PARTS)
         return csv_response(f"usage {node.code} {cluster.name} {start}", header, usage_rows(node, cluster, start, end))
 

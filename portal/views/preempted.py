@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.functional import Promise
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext, gettext_lazy
 
 from portal.foretold import said_of
 from portal.pages import Page, render_page
@@ -69,5 +69,7 @@ def preempted_run(workload: Workload, number: int) -> Preempted:
     """
     told = preempted(workload, number, timezone.now())
     if told is None:
-        raise Http404(f"{workload.code} has no run {number} that was preempted.")
+        raise Http404(
+            gettext("{code} has no run {number} that was preempted.").format(code=workload.code, number=number)
+        )
     return told

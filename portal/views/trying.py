@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext
 
+from budgets import sentences
 from budgets.errors import InputError
 from portal.forms.trying import TryForm
 from portal.pages import Page, render_page
@@ -22,7 +24,10 @@ class TryOther(Page):
         form = TryForm(request.GET or None, workload=workload, cluster=workload.cluster)
         answer, problem, status = None, "", 200
         if workload.state != Workload.State.QUEUED:
-            problem, status = InputError("", f"{code} does not wait: it is {workload.state}").message, 400
+            problem, status = (
+                gettext("{code} does not wait: it is {state}").format(code=code, state=sentences.said(workload.state)),
+                400,
+            )
         elif form.is_bound and form.is_valid():
             said = form.cleaned_data
             try:

@@ -292,7 +292,9 @@ def _asked_before(by: Person, action: str) -> Simulation | None:
     if action and (known := Simulation.objects.filter(made_by=by, action=action).first()):
         return known
     if Simulation.objects.filter(made_by=by, state__in=Simulation.OPEN_STATES).count() >= MOST_AT_ONCE:
-        message = f"You have {MOST_AT_ONCE} simulations that are not over: wait for one of them, or cancel it."
+        message = gettext("You have {count} simulations that are not over: wait for one of them, or cancel it.").format(
+            count=MOST_AT_ONCE
+        )
         raise InputError("", message)
     return None
 
