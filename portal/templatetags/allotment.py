@@ -51,7 +51,7 @@ FULL_BAR_PERCENT = 125
 @register.filter
 def pairs(query: QueryDict) -> list[tuple[str, str]]:
     """What an address says, for forms that keep it. (`request.GET.items` would look for a parameter of that name.)"""
-    return list(query.items())
+    return [(name, str(value)) for name, value in query.items()]
 
 
 @register.filter

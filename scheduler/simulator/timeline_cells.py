@@ -21,6 +21,8 @@ BARS_MAX = 2_500
 """A view with no more bars than this shows each of them."""
 COLUMNS, GROUPS = 180, 64
 """The grid of a view that shows cells, at most; one more column where the view does not begin with one."""
+FEW_COLUMNS = 90
+"""Of a view whose groups are of several nodes: so there is room for two lanes, which say more than narrower columns."""
 WIDTHS_S = (60, 300, 600, 900, 1_800, 3_600, 10_800, 21_600, 43_200, 86_400, 172_800, 345_600)
 """Columns are as wide as one of these, and begin at multiples of it."""
 LANES_MAX, LOOKS_MAX = 8, 48_000
@@ -108,7 +110,8 @@ def grid_of(view: View) -> Grid:
     """How a view is cut, widened to whole columns: at most GROUPS groups and COLUMNS + 1 columns."""
     rows = max(view.end_row - view.first_row, 1)
     per_group = -(-rows // GROUPS)
-    width_s = next((each for each in WIDTHS_S if view.span_s <= each * COLUMNS), -(-view.span_s // COLUMNS))
+    columns_max = COLUMNS if per_group == 1 else FEW_COLUMNS
+    width_s = next((each for each in WIDTHS_S if view.span_s <= each * columns_max), -(-view.span_s // columns_max))
     from_s = view.from_s // width_s * width_s
     columns = -(-(view.until_s - from_s) // width_s)
     widened = view._replace(from_s=from_s, until_s=from_s + columns * width_s)

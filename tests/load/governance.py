@@ -158,7 +158,7 @@ def _log(house: House, chance: Random, now: datetime) -> None:
     people = list(house.people.values())
     LedgerEntry.objects.bulk_create(
         LedgerEntry(
-            verb=("share.changed", "role.granted", "node.renamed", "share.changed")[number % 4],
+            verb=("share.changed", "role.granted", "role.ended", "share.changed")[number % 4],
             node_id=node.pk, node_code=node.code, node_name=node.name, cluster_name="north",
             person_id=chance.choice(people).pk, at=now - timedelta(minutes=3 * number), reason=WHY,
             before={"shares": [{"from": "2026-01-01", "until": None, "basis_points": 80}]},
