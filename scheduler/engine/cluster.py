@@ -234,9 +234,9 @@ class Nodes:
     """All nodes by name, with the free ones in order.
 
     `by_free` lists the names of the nodes where something may start by what is free there, `free_milli` in all;
-    `empty` those that are wholly free, by rack, `empty_milli` in all. `fit` counts the nodes where something may start
-    by their capacity. `soft` are the nodes on which preemption might find something; `restless` those that are, or
-    will be, unfit. `changes` lists every node that changed, in time.
+    `empty` those that are wholly free, by rack, `empty_milli` in all. `fit_milli` is what the nodes where something may
+    start have, in all and the largest of them. `soft` are the nodes on which preemption might find something;
+    `restless` those that are, or will be, unfit. `changes` lists every node that changed, in time.
     """
 
     def __init__(self, nodes: list[Node], now_s: int) -> None:
@@ -248,7 +248,8 @@ class Nodes:
         self.by_name: dict[str, NodeState] = {}
         self.by_free: dict[int, list[str]] = {}
         self.empty: dict[str, list[str]] = {}
-        self.fit: dict[int, int] = {}
+        self.fit_milli = 0, 0
+        self._fit: dict[int, int] = {}  # the number of such nodes by their capacity
         self.soft: dict[str, NodeState] = {}
         self.restless: dict[str, NodeState] = {}
         self.changes: list[NodeState] = []
@@ -288,7 +289,10 @@ class Nodes:
                 self.empty_milli -= node.capacity_milli
         if (free_milli is None) != (node.indexed_milli is None):
             change = -1 if free_milli is None else 1
-            self.fit[node.capacity_milli] = self.fit.get(node.capacity_milli, 0) + change
+            self._fit[node.capacity_milli] = self._fit.get(node.capacity_milli, 0) + change
+            sizes = {capacity_milli: number for capacity_milli, number in self._fit.items() if number}
+            in_all_milli = sum(capacity_milli * number for capacity_milli, number in sizes.items())
+            self.fit_milli = in_all_milli, max(sizes, default=0)
         node.indexed_milli = free_milli
         if free_milli:
             self.free_milli += free_milli
@@ -296,11 +300,6 @@ class Nodes:
             if free_milli == node.capacity_milli:
                 insort(self.empty.setdefault(node.rack, []), node.name)
                 self.empty_milli += node.capacity_milli
-
-    def fit_milli(self) -> tuple[int, int]:
-        """What the nodes where something may start have, in all and the largest of them."""
-        in_all_milli = sum(capacity_milli * number for capacity_milli, number in self.fit.items())
-        return in_all_milli, max((capacity_milli for capacity_milli, number in self.fit.items() if number), default=0)
 
 
 def _take_out(index: dict[Any, list[str]], key: object, name: str) -> None:

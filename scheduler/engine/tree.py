@@ -87,9 +87,11 @@ class Account:
 
     def line(self, now_s: int) -> tuple[int, int, int]:
         """What it has been served, by how much that grows in a second, and the last instant up to which it does."""
+        served, growth, from_s, until_s = self._line
+        if now_s <= until_s:
+            return served + growth * (now_s - from_s), growth, until_s
         served = self.served(now_s)
-        _, growth, _, until_s = self._line
-        return served, growth, until_s
+        return served, self._line[1], self._line[3]
 
     def served_uncharged(self, now_s: int) -> int:
         """What the unallocated order divides by shares."""
@@ -103,11 +105,12 @@ class Level:
     whenever the ranks have become others.
     """
 
-    __slots__ = ("_beaten", "_until_s", "children", "is_stale", "ranks", "version")
+    __slots__ = ("_beaten", "_entitled", "_until_s", "children", "is_stale", "ranks", "version")
 
     def __init__(self) -> None:
         """Nobody is compared yet."""
         self.children: list[TreeNode] = []
+        self._entitled: list[tuple[Account, int, str]] | None = None
         self.ranks: dict[str, int] = {}
         self.version = 0
         self.is_stale = True
@@ -132,28 +135,36 @@ class Level:
 
     def _rank(self, now_s: int) -> dict[str, int]:
         """Rank by child, from 0 for the least served; equals share one, and those without shares come last."""
+        if self._entitled is None:
+            self._entitled = [(child.account, child.weight, child.id) for child in self.children if child.weight]
         lines = []
         until_s = FOR_EVER_S
-        for child in self.children:
-            if child.weight:
-                served, growth, straight_until_s = child.account.line(now_s)
-                until_s = min(until_s, straight_until_s)
-                lines.append((served * child.weight, child.id, growth * child.weight))
+        for account, weight, name in self._entitled:
+            served, growth, straight_until_s = account.line(now_s)
+            if straight_until_s < until_s:
+                until_s = straight_until_s
+            lines.append((served * weight, name, growth * weight))
         lines.sort()
         ranks = {}
-        rank, last, last_growth = -1, None, 0
+        rank, last, last_growth = -1, -1, 0
         for amount, name, growth in lines:
-            if last is not None and growth != last_growth and amount == last:
+            if amount != last:
+                if growth < last_growth and rank >= 0:  # the one before catches up
+                    until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
+                rank += 1
+            elif growth != last_growth:
                 until_s = now_s
-            elif last is not None and growth < last_growth:  # the one before catches up
-                until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
-            rank += amount != last
             last, last_growth = amount, growth
             ranks[name] = rank
         if len(ranks) < len(self.children):
             ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
         self._until_s = until_s
         return ranks
+
+    def weigh_anew(self) -> None:
+        """The weights of its children are about to change."""
+        self.is_stale = True
+        self._entitled = None
 
     def beaten_by(self, child: TreeNode) -> frozenset[str]:
         """Those that have been served strictly more than a child, by the ranks as they were last worked out.
@@ -274,7 +285,7 @@ class BudgetTree:
         return node
 
     def _weigh(self, node: TreeNode) -> None:
-        node.level.is_stale = True
+        node.level.weigh_anew()
         common = lcm(*(child.shares for child in node.children if child.shares))
         for child in node.children:
             child.weight = common // child.shares if child.shares else 0

@@ -98,7 +98,7 @@ class WaitingCodes:
         """What the nodes that are fit for it have, in all and the largest."""
         nodes, now_s = self._snapshot.nodes, self._trial.now_s
         if workload.node is None and not self._has_windows:
-            return nodes.fit_milli()
+            return nodes.fit_milli
         fit = [
             node.capacity_milli
             for node in nodes.by_name.values()
@@ -183,7 +183,7 @@ class Waits:
         """
         snapshot = self._trial.snapshot
         nodes, stirred = snapshot.nodes, snapshot.stirred
-        in_all_milli, on_one_milli = nodes.fit_milli()
+        in_all_milli, on_one_milli = nodes.fit_milli
         codes: dict[int, Code] = {}
         for size_milli in stirred.sizes:
             fit_milli = in_all_milli if size_milli > nodes.largest_milli else on_one_milli
@@ -218,7 +218,7 @@ class Waits:
         codes: list[Code | None] = []
         closer: dict[int, Workload] = {}
         nodes = self._trial.snapshot.nodes
-        in_all_milli, on_one_milli = nodes.fit_milli()
+        in_all_milli, on_one_milli = nodes.fit_milli
         for index, group in enumerate(groups):
             workload = group.any()
             code = None
