@@ -144,11 +144,13 @@ class WorkloadLog(Page):
     """The end of what its last run printed, for those inside; the page asks again for it."""
 
     def get(self, request: HttpRequest, code: str) -> HttpResponse:
-        """The part alone."""
+        """The part alone; with 286 when nothing more will be printed."""
         workload = workload_named(code)
         self.allow("workload.see_inside", workload)
-        context = {"workload": workload, "log": log_tail(workload), "is_open": workload.state in Workload.OPEN_STATES}
-        return render(request, "workload/_log.html", context)
+        is_open = workload.state in Workload.OPEN_STATES
+        context = {"workload": workload, "log": log_tail(workload), "is_open": is_open}
+        is_over = bool(request.htmx) and not is_open  # type: ignore[attr-defined]
+        return render(request, "workload/_log.html", context, status=STOP_POLLING if is_over else 200)
 
 
 class CancelWorkload(Page):

@@ -21,6 +21,8 @@ LOOKED_BACK = timedelta(hours=2)
 """How far back ends are looked for: longer than a run can be lost before it is known (65 min)."""
 OWN_ENDS = ("finished", "cancelled")
 """Ends that its owner brought about."""
+EMPTIED = ("drained", "maintenance")
+"""Ends by which a pass empties a node."""
 TOLD_MAX = 500
 """In one run of the task; the next goes on with the rest."""
 
@@ -87,7 +89,8 @@ def _tell_each(runs: Iterable[Run]) -> int:
 def _path(run: Run) -> str:
     """Where it is explained: why it was preempted has a page of its own."""
     page = f"/workloads/{run.workload.code}/"
-    return f"{page}runs/{run.number}/preempted/" if run.end_reason.startswith("preempted") else page
+    is_decided = run.end_reason.startswith("preempted") or run.end_reason in EMPTIED
+    return f"{page}runs/{run.number}/preempted/" if is_decided else page
 
 
 def _said(run: Run) -> str:

@@ -47,6 +47,16 @@ def test_names_cannot_be_found_out_by_searching_for_them(lab, as_person):
     assert lab.waits.code in text_of(as_person(lab.nil).get(f"/queue/north/?find={lab.waits.code}"))
 
 
+def test_pages_stop_asking_when_a_workload_is_over(lab, as_person):
+    client, htmx = as_person(lab.ada), {"HX-Request": "true"}
+    paths = [f"/workloads/{lab.waits.code}/", f"/workloads/{lab.waits.code}/log/"]
+    assert [client.get(path, headers=htmx).status_code for path in paths] == [200, 200]
+    assert "every 10s" in client.get(paths[0]).content.decode()
+    client.post(f"/workloads/{lab.waits.code}/cancel/", {"reason": ""})
+    assert [client.get(path, headers=htmx).status_code for path in paths] == [286, 286]
+    assert "every 10s" not in client.get(paths[0]).content.decode()
+
+
 # --- reasons ----------------------------------------------------------------------------------------------------------
 
 
