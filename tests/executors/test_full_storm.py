@@ -26,7 +26,7 @@ from tests.executors.test_under_run import any_joined, shell
 from tests.platform.conftest import Installation, wait_until
 
 STORM_S = 180
-SETTLE_S = 300
+SETTLE_S = 600
 NODES = ("n1", "n2", "n3", "n4")
 VICTIMS: dict[str, tuple[str, ...]] = {
     **{f"agent {name}": ("scheduler.executors.agent", f"/{name}.json") for name in NODES},
@@ -80,7 +80,7 @@ while time.monotonic() < ends:
             connections.close_all()
             time.sleep(0.5)
     number += 1
-    time.sleep(chance.uniform(0.2, 1.4))
+    time.sleep(chance.uniform(1.0, 3.0))
 print("submitted", number)
 """
 OPEN = """
