@@ -62,6 +62,19 @@ def test_everybody_sees_how_it_stands_and_operators_see_the_commands(
     assert [words in operated for words in (COMMAND, "evelina", "Write shares to Slurm")] == [True] * 3
 
 
+def test_a_dry_run_shows_what_would_be_done_and_what_was_refused(
+    lab: Laboratory, link: SlurmLink, as_person: Callable[..., Client]
+) -> None:
+    link.writes, link.plan, link.troubles = False, ["scontrol release 41"], ["A1-0002: Invalid qos specification"]
+    link.save()
+    SlurmOrder.objects.create(
+        cluster=lab.cluster, node=None, asked_by=lab.ops, asked_at=timezone.now(), outcome="failed", message="Off."
+    )
+    html = page(as_person(lab.ops))
+    for words in ("off: dry run", "scontrol release 41", "Invalid qos specification", "Off."):
+        assert words in html
+
+
 def test_an_outage_is_a_banner_on_every_page_of_the_cluster(
     lab: Laboratory, link: SlurmLink, as_person: Callable[..., Client]
 ) -> None:

@@ -125,8 +125,8 @@ class Site:
 
     def printed(self, workload: Workload) -> str:
         """What all its ranks have printed."""
-        path = self.slurm.root / "jobs" / f"{workload.code}.out"
-        return path.read_text() if path.exists() else ""
+        paths = (self.slurm.root / "jobs" / workload.code / ".allotment").glob("*.out")
+        return "".join(path.read_text() for path in sorted(paths))
 
 
 def tidy(slurm: SlurmSite) -> None:

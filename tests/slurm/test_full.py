@@ -11,7 +11,7 @@ from budgets.errors import InputError
 from budgets.models import Person
 from budgets.queries import today
 from budgets.services import roles
-from scheduler.models import Event, Node, Rank, Run, SlurmJob, Workload
+from scheduler.models import Event, LogChunk, Node, Rank, Run, SlurmJob, Workload
 from scheduler.services import nodes, workloads
 from tests.slurm.conftest import Site
 
@@ -43,6 +43,17 @@ def test_a_gang_runs_on_the_nodes_that_the_engine_chose(site: Site) -> None:
     ]
     assert run.running_at is not None
     assert run.contract_ends_at is not None
+    kept = LogChunk.objects.order_by("rank__index").values_list("rank__run", "rank__index", "text")
+    assert [(at, rank, text.split()[0]) for at, rank, text in kept] == [(run.pk, 0, "0"), (run.pk, 1, "1")]
+
+
+def test_nobody_is_read_what_is_not_theirs(site: Site) -> None:
+    secret = site.slurm.root / "secret"
+    secret.write_text("the key\n")
+    link = f"ln -sf {secret} .allotment/$ALLOTMENT_RUN.0.out; sleep 3"
+    work = site.submit("sh", "-c", link)
+    site.wait(work, "finished")
+    assert not LogChunk.objects.filter(text__contains="the key").exists()
 
 
 def test_slurm_never_starts_what_waits(site: Site) -> None:
@@ -93,11 +104,9 @@ def test_a_failure_a_cancel_and_what_cannot_be_submitted_say_so(site: Site) -> N
     refused = site.submit("true", cpu_milli_per_rank=64_000)  # nodes have 32 cores
     site.wait(refused, "failed")
     assert Rank.objects.get(run__workload=refused).message == "Slurm will not start it: BadConstraints"
-    site.link.held_ahead, site.link.qos = 0, "no-such"
-    site.link.save()
-    refused = site.submit("true")
+    refused = site.submit("true", memory_mib_per_rank=10_000_000)
     site.wait(refused, "failed")
-    assert "nvalid qos" in Rank.objects.get(run__workload=refused).message
+    assert "emory specification" in Rank.objects.get(run__workload=refused).message
 
 
 def test_a_job_cancelled_by_hand_cancels_its_workload(site: Site) -> None:

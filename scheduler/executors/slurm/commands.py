@@ -129,32 +129,41 @@ def script_of(job: Submission) -> str:
         rank=RANK,
         fenced=FENCED,
         patience=PATIENCE,
+        own=OWN_FOLDER,
     )
 
 
 SCRIPT = """\
 #!/bin/sh
-mkdir -p {workload}/.allotment && cd {workload} || exit 90
+mkdir -p {workload}/{own} && cd {workload} || exit 90
 {exports}tries=0
 until mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k) && [ -n "$mark" ]; do
     tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
     sleep 2
 done
 export ALLOTMENT_RUN="${{mark##*:}}" ALLOTMENT_WORKLOAD={workload} ALLOTMENT_DEVICES={devices}
-mkdir ".allotment/run-$ALLOTMENT_RUN" || exit {fenced}
+mkdir "{own}/run-$ALLOTMENT_RUN" || exit {fenced}
 export MASTER_ADDR="$SLURMD_NODENAME" MASTER_PORT=$(({first} + SLURM_JOB_ID % {ports}))
 export WORLD_SIZE="$SLURM_JOB_NUM_NODES" LOCAL_WORLD_SIZE=1 LOCAL_RANK=0
 while :; do
-    srun --kill-on-bad-exit=1 --export=ALL /bin/sh -c '{rank}' rank {command}
+    srun --kill-on-bad-exit=1 --export=ALL --output="{own}/$ALLOTMENT_RUN.%t.out" /bin/sh -c '{rank}' rank {command}
     status=$?
-    if [ $status -eq 0 ] || [ -e ".allotment/began-$ALLOTMENT_RUN" ]; then exit $status; fi
+    [ $status -ne {fenced} ] || status=1
+    if [ $status -eq 0 ] || [ -e "{own}/began-$ALLOTMENT_RUN" ]; then exit $status; fi
     tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
     sleep 2
 done
 """
-RANK = 'export RANK=$SLURM_PROCID NODE_RANK=$SLURM_NODEID; : > ".allotment/began-$ALLOTMENT_RUN"; exec "$@"'
+OWN_FOLDER = ".allotment"
+"""In each workload's directory: marks that its runs have begun, and what their ranks print."""
+RANK = f'export RANK=$SLURM_PROCID NODE_RANK=$SLURM_NODEID; : > "{OWN_FOLDER}/began-$ALLOTMENT_RUN"; exec "$@"'
 PATIENCE = 90
 """So often a script asks a controller that is away, two seconds apart; what has not begun can be begun later."""
+
+
+def output_of(run: int, rank: int) -> str:
+    """The file, in OWN_FOLDER, with what a rank of a run prints."""
+    return f"{run}.{rank}.out"
 
 
 def parse_submitted(text: str) -> int:

@@ -75,6 +75,7 @@ def find(link: SlurmLink, listed: Sequence[Job], now: datetime) -> Ours:
     ]
     if strays:
         _take_up(ours, strays)
+    ours.ranks = _ranks_of([row.run_id for row in ours.rows.values() if row.run_id is not None])
     return ours
 
 
@@ -107,7 +108,6 @@ def _take_up(ours: Ours, strays: Sequence[tuple[Job, commands.Mark]]) -> None:
 def report(ours: Ours, caller: Caller) -> None:
     """Have facts and cancels follow from what Slurm says of our jobs. Facts alone move runs."""
     said: list[Said] = []
-    ours.ranks = _ranks_of([row.run_id for row in ours.rows.values() if row.run_id is not None])
     for row in list(ours.rows.values()):
         job = ours.job_of(row)
         if job is None:

@@ -17,7 +17,7 @@ from scheduler.executors.slurm import jobs as slurm_jobs
 from scheduler.executors.slurm import nodes as slurm_nodes
 from scheduler.executors.slurm.calling import Caller
 from scheduler.models import SlurmLink
-from scheduler.services.slurm import jobs, links, nodes, orders, shares, usage
+from scheduler.services.slurm import jobs, links, nodes, orders, printed, shares, usage
 
 log = structlog.get_logger(__name__)
 
@@ -114,6 +114,7 @@ def _carry_out(link: SlurmLink, caller: Caller, desk: orders.Desk, now: datetime
     seen = [] if is_glance else read_nodes(link, caller)  # before the jobs: nodes.take_foreign
     listed = slurm_jobs.read(caller(slurm_jobs.LIST))
     ours = jobs.find(link, listed, now)
+    printed.take(ours)
     jobs.report(ours, caller)
     if not is_glance:
         desk.troubles += nodes.take(link, seen, now)
