@@ -159,6 +159,7 @@ def taken_apart(text: str) -> tuple[str, dict[str, str]] | None:
 
 def said(text: str) -> str:
     """A stored text in the reader's language, line by line where the whole fits no pattern."""
+    text = str(text)  # what stands in for none is said already, and lazily
     language = get_language() or ENGLISH
     return text if language.startswith(ENGLISH) or not text else _said(text, language)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from django.template import Context, Template
 from django.test import Client
 from django.utils import translation
 
@@ -135,6 +136,14 @@ def test_a_share_may_be_typed_as_the_language_writes_it(lab: Laboratory, as_pers
     assert [value.replace(",", ".") for value in shown["es"]] == shown["en"] != []
     assert all("," in value for value in shown["es"])
     assert [ShareField().clean(value) for value in shown["es"]] == [ShareField().clean(value) for value in shown["en"]]
+
+
+def test_what_stands_in_for_a_reason_is_said_too() -> None:
+    shown = Template(
+        '{% load allotment %}{{ none|default:_("New: the next pass considers it.")|reason_at:none|bare_reason }}'
+    )
+    with translation.override("es"):
+        assert shown.render(Context({"none": None})) == "Nueva: la próxima pasada la considera."
 
 
 # --- words and guides -------------------------------------------------------------------------------------------------
