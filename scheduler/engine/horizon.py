@@ -225,6 +225,12 @@ class Horizon:
         """Whether it has answers for a leaf."""
         return leaf_id in self.sides and leaf_id not in self.line.tied
 
+    def knows(self, size_milli: int) -> bool:
+        """Whether it has instants for workloads of that size: those that waited when it was made."""
+        if size_milli > self._snapshot.nodes.largest_milli:
+            return size_milli <= self._most_whole_milli
+        return max(size_milli, DEVICE_MILLI) in self._needs
+
     def amounts(self, leaf_id: str, priority: int) -> Amounts:
         """What a leaf that it covers could have, at a priority."""
         return self._view(leaf_id, priority).amounts
@@ -273,7 +279,7 @@ class Horizon:
     def certain_at_s(self, workload: Workload) -> int | None:
         """The first instant at which enough for a workload is certain; None if there is none.
 
-        Of a leaf that it covers; of one that holds no promise and is not pinned.
+        Of a leaf that it covers and an amount that it knows; of one that holds no promise and is not pinned.
         """
         view = self._view(workload.leaf, workload.priority)
         if workload.size_milli > self._snapshot.nodes.largest_milli:

@@ -56,7 +56,7 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
 def certain_at_s(trial: Trial, workload: Workload) -> int | None:
     """The instant of `certain_for` alone."""
     horizon = trial.reaches.at_a_glance(workload)
-    if horizon is not None:
+    if horizon is not None and horizon.knows(workload.size_milli):
         return horizon.certain_at_s(workload)
     certain = certain_for(trial, workload)
     return None if certain is None else certain.at_s

@@ -1,0 +1,103 @@
+"""What is worked out for all leaves at once is what each of them would find by itself, node by node."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+
+from scheduler.engine import Plan
+from scheduler.engine.reach import Reach
+from scheduler.engine.reservations import certain_for
+from scheduler.engine.trial import Trial
+from scheduler.simulator import World, parse
+from tests.simulator.worlds import stormy_worlds
+
+
+class LookingWorld(World):
+    """A world that asks twice, before every pass is carried out."""
+
+    asked = 0
+
+    def _apply(self, plan: Plan) -> bool:
+        if not self.policy.swap_margin:
+            self._ask_twice()
+        return super()._apply(plan)
+
+    def _ask_twice(self) -> None:
+        snapshot = self.snapshot
+        trial = Trial(snapshot, self.policy, for_all=True)
+        snapshot.reaches.clear()  # so that nobody is known, and all are looked at at once
+        for workload in snapshot.queued.values():
+            if not workload.min_runtime_s or workload.node is not None or workload.id in snapshot.reservations:
+                continue
+            reach = trial.reaches.of(workload)
+            horizon = trial.reaches.at_a_glance(workload)
+            if horizon is None or workload.id in snapshot.claims:
+                continue
+            type(self).asked += 1
+            certain = certain_for(trial, workload)
+            assert horizon.certain_at_s(workload) == (None if certain is None else certain.at_s), workload
+            alone = Reach(reach.leaf, reach.priority)
+            alone.shift(snapshot, reach.beaten, reach.sides)
+            amounts = horizon.amounts(workload.leaf, workload.priority)
+            is_whole = workload.size_milli > snapshot.nodes.largest_milli
+            now_milli = amounts.whole_now_milli if is_whole else amounts.now_milli
+            ever_milli = amounts.whole_ever_milli if is_whole else amounts.ever_milli
+            for need_milli in (1_000, 2_000, 4_000) if not is_whole else (8_000, 16_000):
+                assert alone.has_now(snapshot, need_milli) == (now_milli >= need_milli), (workload, need_milli)
+                assert alone.has_ever(snapshot, need_milli) == (ever_milli >= need_milli), (workload, need_milli)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stormy_worlds())
+def test_it_says_what_each_leaf_finds_by_itself(world: dict[str, Any]) -> None:
+    """Instants and amounts, with promises, windows, unfit nodes, fractions, gangs and priorities."""
+    LookingWorld(parse(json.dumps(world)), None).run()
+
+
+def test_the_worlds_had_something_to_ask() -> None:
+    """So that the test above is not empty."""
+    assert LookingWorld.asked > 200
+
+
+class CountingWorld(World):
+    """A world that looks whether ranks stay for as long as they are said to."""
+
+    seen = 0
+
+    def _apply(self, plan: Plan) -> bool:
+        tree, now_s = self.snapshot.tree, self.now_s
+        for node in tree.nodes.values():
+            if not node.children:
+                continue
+            until_s = node.level.until_s(now_s)
+            ranks = dict(node.level.ranks)
+            served = {child.id: child.account.line(now_s) for child in node.children}
+            for after_s in {1, 7, 60, 599, until_s - now_s, until_s - now_s + 1}:
+                if not 0 <= after_s <= min(served[child.id][2] for child in node.children) - now_s:
+                    continue
+                amounts = {
+                    child.id: (served[child.id][0] + served[child.id][1] * after_s) * child.weight
+                    for child in node.children
+                    if child.weight
+                }
+                order = sorted(set(amounts.values()))
+                then = {name: order.index(amount) for name, amount in amounts.items()}
+                stays = then == {name: ranks[name] for name in then}
+                assert stays == (now_s + after_s <= until_s) or (stays and after_s > 0), (node.id, after_s)
+                type(self).seen += 1
+        return super()._apply(plan)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stormy_worlds())
+def test_ranks_stay_until_two_siblings_cross(world: dict[str, Any]) -> None:
+    """Never shorter than they are said to."""
+    CountingWorld(parse(json.dumps(world)), None).run()
+
+
+def test_there_were_ranks_to_look_at() -> None:
+    """So that the test above is not empty."""
+    assert CountingWorld.seen > 200
