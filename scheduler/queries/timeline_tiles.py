@@ -17,7 +17,7 @@ from scheduler.queries.timeline_runs import Wanted
 from scheduler.simulator.timeline_cells import LOOK_KINDS, Grid
 from scheduler.simulator.timeline_words import DAY_S
 
-WIDTHS_S = (21_600, 10_800, 3_600)
+WIDTHS_S = (43_200, 21_600, 10_800, 3_600)
 """Columns of tiles, the widest first; a view's column is a multiple of one of them."""
 HELD, TAKEN = 5, 4
 """Columns of a row of each kind (`timeline_runs.HeldRow`, `TakenRow`)."""

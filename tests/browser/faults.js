@@ -28,13 +28,17 @@
   while (walker.nextNode() && texts.length < 6000) {
     const node = walker.currentNode, parent = node.parentElement;
     if (!node.data.trim() || parent.closest(aside) || !isShown(parent)) continue;
-    const scrolls = parent.closest(".wrap, pre, .timeline-box");
-    const edge = scrolls ? scrolls.getBoundingClientRect() : null;
+    let edge = null;
+    for (let at = parent; at && !edge; at = at.parentElement) {
+      if (getComputedStyle(at).overflowX !== "visible" && at !== document.body) edge = at.getBoundingClientRect();
+    }
     const range = document.createRange();
     range.selectNodeContents(node);
-    for (const box of range.getClientRects()) {
-      if (box.width < 2 || box.height < 2) continue;
-      if (edge && (box.left > edge.right || box.right < edge.left)) continue;
+    for (const whole of range.getClientRects()) {
+      const left = edge ? Math.max(whole.left, edge.left) : whole.left;
+      const right = edge ? Math.min(whole.right, edge.right) : whole.right;
+      const box = {left, right, top: whole.top, bottom: whole.bottom};
+      if (right - left < 2 || box.bottom - box.top < 2) continue;
       texts.push({node, box});
     }
   }

@@ -75,8 +75,9 @@ def test_nothing_yet(lab: Laboratory, desk: Callable[..., Page], live_server) ->
 def test_names_that_are_long_or_read_from_the_right(lab: Laboratory, desk: Callable[..., Page], live_server) -> None:
     made = busy_with_names(lab)
     paths = (*LISTS, "/budget/A/", "/budget/A1/", f"/workloads/{made.code}/", f"/people/{lab.ada.pk}/", "/requests/1/")
-    assert looked_at(desk(lab.max), live_server.url, paths, "names") == ""
-    assert looked_at(desk(lab.max), live_server.url, paths, "turned", turned=True) == ""
+    found = looked_at(desk(lab.max), live_server.url, paths, "names")
+    found += looked_at(desk(lab.max), live_server.url, paths, "turned", turned=True)
+    assert not found, found
 
 
 @pytest.mark.long

@@ -224,7 +224,7 @@ def test_lanes_divide_a_cell_as_it_was_held():
 def test_a_crowd_stays_within_the_marks():
     view = View(0, 30 * 86_400, 0, 128)
     grid = grid_of(view)
-    assert (grid.groups, grid.per_group, grid.columns) == (GROUPS, 2, 120)
+    assert (grid.groups, grid.per_group, grid.columns) == (GROUPS, 2, 60)
     held = [
         Held(group, column, (group + column * 7 + part) % 15, INSIDE, 4_000 * grid.column_s)
         for group in range(grid.groups)
