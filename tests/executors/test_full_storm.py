@@ -24,6 +24,7 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.executors.test_under_run import any_joined, shell
 from tests.platform.conftest import Installation, wait_until
+from tests.platform.test_backup import set_up
 
 STORM_S = 180
 SETTLE_S = 600
@@ -132,7 +133,7 @@ def installation() -> Iterator[Installation]:
     parent.chmod(0o711)
     installed = Installation(parent / "data")
     try:
-        assert installed.run("--setup-only").returncode == 0
+        set_up(installed)
         (installed.data / "agents").mkdir()
         for name in NODES:
             said = {"cluster": "here", "node": name, "gpus": 2, "pretend": True, "heartbeat_s": 2}
