@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from budgets.models import Cluster
-from scheduler.models import SlurmAccount, SlurmJob, SlurmLink, SlurmOrder
+from scheduler.models import Node, SlurmAccount, SlurmJob, SlurmLink, SlurmOrder
 from scheduler.services.slurm import links
 from tests.portal.conftest import Laboratory
 
@@ -88,6 +88,13 @@ def test_an_outage_is_a_banner_on_every_page_of_the_cluster(
     link.failing_since, link.error, link.tried_at = None, "", timezone.now() - timedelta(minutes=5)
     link.save()
     assert "slurm_sync does not run" in client.get("/nodes/north/").content.decode()
+
+
+def test_what_others_hold_stands_beside_the_node(
+    lab: Laboratory, link: SlurmLink, as_person: Callable[..., Client]
+) -> None:
+    Node.objects.filter(name="n02").update(taken_milli=2_000)
+    assert "2 GPUs held by jobs of others" in as_person(lab.ada).get("/nodes/north/").content.decode()
 
 
 def test_other_clusters_have_no_such_page_and_no_banner(lab: Laboratory, as_person: Callable[..., Client]) -> None:

@@ -149,6 +149,19 @@ def test_a_node_that_dies_is_down_and_its_gang_starts_elsewhere(site: Site) -> N
     assert sum(job.holds for job in site.jobs()) == 1
 
 
+def test_a_run_whose_nodes_others_took_waits_again_and_starts_elsewhere(site: Site, monkeypatch: Any) -> None:
+    monkeypatch.setattr("scheduler.services.slurm.orders.BEGINS_WITHIN_S", 3)
+    work = site.submit("true", gpus=4, resumable=True)
+    look_at(site.cluster.pk, is_due=True)
+    (name,) = site.nodes_of(site.run(work))
+    site.slurm.run("sbatch", "--gpus=4", "-N1", f"--nodelist={name}", "-o", "/dev/null", "--wrap", "sleep 300")
+    site.until(lambda: work.runs.count() == 2)
+    site.wait(work, "finished")
+    first, second = work.runs.order_by("number")
+    assert (first.end_reason, first.running_at) == ("node_lost", None)
+    assert site.nodes_of(second) != [name]
+
+
 def test_the_loop_carries_on_by_itself(site: Site, process_environment: dict[str, str]) -> None:
     loop = subprocess.Popen(
         [sys.executable, "manage.py", "slurm_sync", site.cluster.name],

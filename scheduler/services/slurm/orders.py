@@ -34,6 +34,8 @@ AGAIN_S = 10
 AHEAD_A_LOOK = 20
 """So many waiting workloads are submitted in one look: what starts next does not wait behind them."""
 PLAN_SHOWN = 200
+BEGINS_WITHIN_S = 300
+"""A released job that has not begun by then has lost its nodes to somebody else's."""
 FIRST_PERSON = 1_000
 """Users below this are the system's: no job runs as one of them, whatever a person here is called."""
 HOPELESS = frozenset(
@@ -220,10 +222,17 @@ def _start_again(works: Works, desk: Desk, row: SlurmJob, run: Run) -> None:
                 _was_refused(works, row, run, f"Slurm will not start it: {job.reason}")
         elif job.is_held or not is_told:
             _release(works, desk, row, run)
+        elif _has_lost_its_nodes(works, run) and desk.order(commands.hold(job.id)):
+            works.fail(run, RankState.EXITED, Cause.NODE, f"Slurm did not start it: {job.reason}", None)
     elif job.holds and job.nodes and set(job.nodes) != set(works.nodes(run)) and desk.order(*_requeue(job)):
         # Somebody had changed where it goes: what it held there was not ours to hold.
         row.note = f"was started on {', '.join(job.nodes)[:200]} by somebody else, and taken back"
         row.save(update_fields=["note"])
+
+
+def _has_lost_its_nodes(works: Works, run: Run) -> bool:
+    """Whether others were quicker: it is charged meanwhile, so, if it comes back, it waits here again instead."""
+    return run.workload.resumable and works.now - run.started_at > timedelta(seconds=BEGINS_WITHIN_S)
 
 
 def _was_refused(works: Works, row: SlurmJob, run: Run, why: str) -> None:
