@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from .cluster import DEVICE_MILLI, HeldRun, NodeState
@@ -39,6 +40,10 @@ class NodeCost(NamedTuple):
     victims: int
     left_milli: int  # of what others are leaving already: free devices first
     finer: tuple[FinerKey, ...]
+
+
+Offer = tuple[NodeCost, int, str, tuple[HeldRun, ...]]
+"""What room on one node costs, what is open there, the node's name, and the victims: the least is the best."""
 
 
 class Claimant:
@@ -113,23 +118,51 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
         options = [] if node is None else _options(claimant, [node])
     else:
         options = _options(claimant, list(snapshot.nodes.soft.values()))
-    best: tuple[NodeCost, int, str] | None = None
-    best_victims: tuple[HeldRun, ...] = ()
-    for (funded_milli, held_milli), node in options:
-        if best is not None and (funded_milli, held_milli) > best[0][:2]:
+    best: Offer | None = None
+    for bound, group in groupby(options, key=itemgetter(0)):
+        if best is not None and bound > best[0][:2]:
             break
-        found = _cheapest_on(claimant, node)
-        if found is None:
-            continue
-        key = (found[0], node.free_milli + node.leaving_milli, node.name)
-        if best is None or key < best:
-            best, best_victims = key, found[1]
+        offers = _best_offers(claimant, bound, [node for _, node in group])
+        best = min([each for each in (best, *offers) if each is not None], key=itemgetter(0, 1, 2), default=None)
     if best is None:
         return None
-    node = snapshot.nodes.by_name[best[2]]
+    node, best_victims = snapshot.nodes.by_name[best[2]], best[3]
     missing_milli = workload.size_milli - node.free_milli - sum(run.holdings[node.name] for run in best_victims)
     waits_for = (*_first_to_leave(node, missing_milli), *sorted(run.id for run in best_victims))
     return Taking({node.name: workload.size_milli}, best_victims, waits_for)
+
+
+def _best_offers(claimant: Claimant, bound: tuple[int, int], nodes: list[NodeState]) -> list[Offer]:
+    """The best of what nodes offer none of which can cost less than `bound`.
+
+    Where one run alone comes to the bound, nothing but one run alone can be better: only such are looked for then.
+    """
+    plain = [node for node in nodes if not (node.shared or node.reservations or node.windows)]
+    singles = [offer for node in plain if (offer := _single_on(claimant, node, bound)) is not None]
+    closer = [node for node in nodes if node.shared or node.reservations or node.windows] if singles else nodes
+    for node in closer:
+        found = _cheapest_on(claimant, node)
+        if found is not None:
+            singles.append((found[0], node.free_milli + node.leaving_milli, node.name, found[1]))
+    return singles
+
+
+def _single_on(claimant: Claimant, node: NodeState, bound: tuple[int, int]) -> Offer | None:
+    """The best run of a node that alone makes room for just as much as is missing, if it is at the bound."""
+    funded_milli, need_milli = bound
+    if not need_milli or funded_milli not in (0, need_milli):
+        return None
+    best: tuple[FinerKey, HeldRun] | None = None
+    for run in node.runs.values():
+        if run.size_milli == need_milli and run.funded == (funded_milli > 0) and claimant.rule_against(run) is not None:
+            key = _finer_key(claimant, run)
+            if best is None or key < best[0]:
+                best = key, run
+    if best is None:
+        return None
+    room_milli = node.free_milli + node.leaving_milli
+    cost = NodeCost(funded_milli, need_milli, 1, node.leaving_milli, (best[0],))
+    return cost, room_milli, node.name, (best[1],)
 
 
 def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int, int], NodeState]]:

@@ -97,7 +97,7 @@ class Stirred:
     """What has moved in the queue, so that passes need not look at all of it.
 
     Attributes:
-        funded: the number of funded groups.
+        funded: all funded groups.
         joined: how often somebody has joined one of them.
         unallocated: the unallocated groups whose members may not all know why they wait.
         sizes: by amount, the number of unallocated groups that ask for it.
@@ -107,7 +107,7 @@ class Stirred:
 
     def __init__(self) -> None:
         """Nobody waits."""
-        self.funded = 0
+        self.funded: dict[Group, None] = {}
         self.joined = 0
         self.unallocated: dict[Group, None] = {}
         self.sizes: dict[int, int] = {}
@@ -144,7 +144,7 @@ class LeafQueue:
         if found is None:
             found = groups[key] = Group(key, self._stirred)
             if is_funded:
-                self._stirred.funded += 1
+                self._stirred.funded[found] = None
             else:
                 self._stirred.sizes[key[0]] = self._stirred.sizes.get(key[0], 0) + 1
         return found
@@ -163,7 +163,7 @@ class LeafQueue:
         if not group.members:
             del groups[key]
             if is_funded:
-                self._stirred.funded -= 1
+                del self._stirred.funded[group]
             else:
                 self._stirred.sizes[key[0]] -= 1
                 if not self._stirred.sizes[key[0]]:

@@ -72,10 +72,10 @@ class Calm(NamedTuple):
 def may_move_funded(trial: Trial) -> bool:
     """Whether anybody funded might be placed, promised something, or promised it earlier."""
     snapshot = trial.snapshot
-    are_few = snapshot.stirred.funded <= FEW_GROUPS
+    are_few = len(snapshot.stirred.funded) <= FEW_GROUPS
     groups = None if are_few else _unsettled(trial)
     if groups is None:
-        groups = [group for queue in snapshot.queues.values() for group in queue.funded_groups.values()]
+        groups = list(snapshot.stirred.funded)
     for group in groups:
         if _may_start(trial, group):
             return True

@@ -18,6 +18,8 @@ from .values import Workload
 
 ALWAYS_S = -(1 << 62)
 """From when on an unallocated run may be taken over."""
+MANY = 16
+"""So many changes for each node: likely all have changed."""
 ReachKey = tuple[str, int, int, int]
 """Leaf, priority, and (where a margin counts) size and contract."""
 
@@ -175,7 +177,7 @@ class Reach:
         seen = self._seen
         if seen == len(nodes.changes) and not self._stale:
             return
-        if not seen or len(nodes.changes) - seen > len(nodes.by_name):
+        if not seen or len(nodes.changes) - seen > MANY * len(nodes.by_name):
             self._look_at_all(snapshot)
             return
         changed = {*nodes.changes[seen:], *(nodes.by_name[name] for name in self._stale)}

@@ -142,7 +142,7 @@ class Waits:
 
         Groups in which everybody was told so already are passed by.
         """
-        groups = [group for queue in self._trial.snapshot.queues.values() for group in queue.funded_groups.values()]
+        groups = list(self._trial.snapshot.stirred.funded)
         codes = self._by_group(groups)
         found: list[Decision] = []
         for group, code in zip(groups, codes, strict=True):
