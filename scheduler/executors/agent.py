@@ -277,7 +277,7 @@ class Agent:
         known = fact is not None and fact.state != RankState.RUNNING and fact.state == rank.reported
         if not known or fact is None or not (rank.refused_output or not rank.output()):
             return False
-        return not fact.saved or self.config.shared_work or not self.config.archive_max_mib or self.carrier.send(rank)
+        return not fact.saved or self.config.shared_work or self.carrier.send(rank)
 
     def is_occupied(self, want: DesiredRank) -> bool:
         """Whether another run of the same workload is still here: then this one waits."""
