@@ -6,12 +6,13 @@ import os
 import time
 
 import pytest
+from django.utils import timezone
 
 from budgets.errors import InputError
 from budgets.models import Person
 from budgets.queries import today
 from budgets.services import roles
-from scheduler.models import Event, LogChunk, Node, Rank, Run, SlurmJob, Workload
+from scheduler.models import Event, LogChunk, Node, Rank, Run, SlurmAccount, SlurmJob, SlurmLink, Workload
 from scheduler.services import nodes, workloads
 from tests.slurm.conftest import Site
 
@@ -104,9 +105,11 @@ def test_a_failure_a_cancel_and_what_cannot_be_submitted_say_so(site: Site) -> N
     refused = site.submit("true", cpu_milli_per_rank=64_000)  # nodes have 32 cores
     site.wait(refused, "failed")
     assert Rank.objects.get(run__workload=refused).message == "Slurm will not start it: BadConstraints"
-    refused = site.submit("true", memory_mib_per_rank=10_000_000)
+    SlurmAccount.objects.filter(node=site.leaf).update(name="unknown")
+    SlurmLink.objects.update(drift_at=timezone.now())  # it is written within a minute, and not now
+    refused = site.submit("true")
     site.wait(refused, "failed")
-    assert "emory specification" in Rank.objects.get(run__workload=refused).message
+    assert "Invalid account" in Rank.objects.get(run__workload=refused).message
 
 
 def test_a_job_cancelled_by_hand_cancels_its_workload(site: Site) -> None:
