@@ -91,7 +91,7 @@ def test_where_nobody_measured_no_figure_is_made_up(lab, as_person) -> None:
     assert "was not measured: whether it was used is not known" in squatting.context["sentence"]
 
 
-def test_fairness_shows_a_level_and_leads_to_the_next(lab, as_person) -> None:
+def test_fairness_shows_a_level_and_leads_to_the_next_and_files_say_the_same(lab, as_person) -> None:
     client = as_person(lab.nil)
     waiting = lab.submit("A1", 16, owner=lab.ada, ago=170)
     page = client.get("/clusters/north/fairness/")
@@ -105,11 +105,6 @@ def test_fairness_shows_a_level_and_leads_to_the_next(lab, as_person) -> None:
         row.line.books.borrowed_milli_s for row in level.rows if row.line.books.borrowed_milli_s
     ]
     assert page.context["longest"][0].code == waiting.code
-
-
-def test_files_say_what_the_pages_say(lab, as_person) -> None:
-    client = as_person(lab.nil)
-    level = client.get("/clusters/north/fairness/").context["level"]
     header, *rows = rows_of(client.get("/clusters/north/fairness.csv"))
     at = header.index("delivered")
     assert [(row[0], row[at]) for row in rows] == [
@@ -152,14 +147,20 @@ def test_a_budget_says_how_it_keeps_pace_and_of_whom(lab, as_person) -> None:
     assert over.context["pace_sentence"].startswith("B used ")
 
 
-def test_children_over_time_are_drawn_in_few_marks_and_lose_nothing(lab, as_person) -> None:
+def test_children_over_time_lose_nothing_and_charts_are_small(lab, as_person) -> None:
     page = as_person(lab.nil).get("/budget/LAB/?cluster=north")
     rows = page.context["children_rows"]
     assert sum(sum(amounts) for _, amounts in rows) == sum(
         child.books.charged_milli_s for child in page.context["children"]
     )
-    drawn = page.context["children_chart"]["data"]
-    assert sum(len(trace["x"]) for trace in drawn) <= MARKS_MAX
+    client = as_person(lab.max)
+    for page in PAGES:
+        context = client.get(f"{page}{'&' if '?' in page else '?'}window=7d").context
+        for name in ("trend", "held", "chart", "pace_chart", "children_chart"):
+            chart = context.get(name)
+            if chart:
+                assert len(zlib.compress(json.dumps(chart).encode())) < CHART_BYTES_MAX
+                assert sum(len(trace.get("x", ())) for trace in chart["data"]) <= MARKS_MAX
 
 
 @pytest.mark.parametrize(
@@ -209,6 +210,9 @@ def test_what_a_person_left_idle_is_shown_to_that_person_and_those_who_manage_th
     assert api == {"max": ["Ben"], "ben": ["Ben"], "mia": [], "ops": [], "nil": []}
     teams = as_person(idle.nil).get("/clusters/north/squatting/").context["teams"]
     assert [(team.node.code, team.idle.idle_milli_s) for team in teams] == [("A", 0), ("B", 8_000 * 1_800)]
+    leaf = as_person(idle.nil).get("/clusters/north/squatting/?node=B1")
+    assert "Team B1" in leaf.content.decode(), "a leaf has its own line"
+    assert "No child of B1 held anything" not in leaf.content.decode()
 
 
 def test_use_and_priorities_by_person_are_for_the_person_and_those_who_manage_the_node(lab, as_person) -> None:
@@ -345,17 +349,6 @@ def test_query_counts_do_not_grow_with_rows(idle, as_person) -> None:
     idle.close_books()
     assert {path: queries(client, path) for path in paths} == before
     assert max(before.values()) <= 30
-
-
-def test_charts_are_small(lab, as_person) -> None:
-    client = as_person(lab.max)
-    for page in PAGES:
-        context = client.get(f"{page}{'&' if '?' in page else '?'}window=7d").context
-        for name in ("trend", "held", "chart", "pace_chart", "children_chart"):
-            chart = context.get(name)
-            if chart:
-                assert len(zlib.compress(json.dumps(chart).encode())) < CHART_BYTES_MAX
-                assert sum(len(trace.get("x", ())) for trace in chart["data"]) <= MARKS_MAX
 
 
 def test_the_api_gives_what_the_pages_say(idle, as_person) -> None:
