@@ -126,6 +126,18 @@ def clients(as_person: Callable[..., Client]) -> Callable[[Laboratory], list[Cli
     return made
 
 
+def test_what_no_address_holds(lab: Laboratory, clients: Callable[..., list[Client]]) -> None:
+    client = clients(lab)[0]
+    for path in ("/budget/%00/", "/audit/?node=%00", "/tree/north/?open=" + "x" * 9_000, "/api/v1/workloads/?limit=0"):
+        answer = client.get(path)
+        assert (answer.status_code, says_no(answer)) == (400, ""), path
+    assert client.get("/requests/1/deny/").headers["Location"] == "../"
+    assert client.get("/requests/1/no-such-thing/").status_code == 404
+    assert client.post("/requests/1/").status_code == 405
+    assert words_of(client.get("/logout/"))
+
+
+@pytest.mark.long
 def test_what_stands_in_a_path(lab: Laboratory, clients: Callable[..., list[Client]]) -> None:
     wrong = []
     values = values_of(lab)
@@ -143,6 +155,7 @@ def test_what_stands_in_a_path(lab: Laboratory, clients: Callable[..., list[Clie
     assert wrong == []
 
 
+@pytest.mark.long
 def test_what_stands_in_a_query(
     lab: Laboratory, clients: Callable[..., list[Client]], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +198,7 @@ def read_of(path: str, client: Client, settings: Any, which: str) -> set[str]:
     return {name for name in names if name != "csrfmiddlewaretoken"}
 
 
+@pytest.mark.long
 def test_what_stands_in_a_form(lab: Laboratory, clients: Callable[..., list[Client]], settings: Any) -> None:
     wrong = []
     for pattern, path in pages(lab):
