@@ -9,9 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from budgets.errors import InputError
 from budgets.models import Cluster
+from scheduler.executors.slurm.history import PastJob
+from scheduler.loop import tick_one
 from scheduler.models import Node, SlurmAccount, SlurmJob, SlurmLink, SlurmOrder
-from scheduler.services.slurm import links
+from scheduler.services import clusters, nodes, workloads
+from scheduler.services.slurm import links, usage
 from tests.portal.conftest import Laboratory
 
 COMMAND = "sacctmgr --immediate modify account where name=a set fairshare=6000"
@@ -154,3 +158,27 @@ def test_the_number_of_queries_does_not_grow_with_jobs(
         counts.append(len(captured))
     assert counts[0] == counts[1]
     assert SlurmJob.objects.count() == 4
+
+
+def test_pages_of_a_cluster_that_never_decides(lab: Laboratory, as_person: Callable[..., Client]) -> None:
+    south = clusters.create(name="south", executor=Cluster.Executor.ADVISED)
+    nodes.register(cluster=south, name="s1", devices=8)
+    links.connect(cluster=south, name="hpc")
+    SlurmAccount.objects.create(cluster=south, node=lab.node["A1"], name="a1")
+    start = lab.now - timedelta(hours=2)
+    job = PastJob(
+        *("12", "a1", "ada", "gpu", "COMPLETED", start, start, start + timedelta(hours=1)),
+        *(None, 4, 8, 1, ["s1"], 0, "train"),
+    )
+    assert usage.store(SlurmLink.objects.get(cluster=south), [job]).jobs == 1
+    assert tick_one(south) == 0
+    client = as_person(lab.ada)
+    for path in ("tree/south/", "queue/south/", "nodes/south/", "budget/A1/?cluster=south", "workloads/"):
+        assert client.get(f"/{path}").status_code == 200, path
+    for page_of in ("slurm", "timeline", "pyramid", "fairness", "waits", "squatting"):
+        assert client.get(f"/clusters/south/{page_of}/").status_code == 200, page_of
+    assert "Nobody has looked at it yet: slurm_sync does not run." in client.get("/nodes/south/").content.decode()
+    with pytest.raises(InputError, match="Slurm decides: submit there"):
+        workloads.submit(
+            cluster=south, leaf=lab.node["A1"], owner=None, size_milli=1_000, min_runtime_s=3_600, command=["train"]
+        )
