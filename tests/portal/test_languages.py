@@ -21,6 +21,7 @@ from portal.demo import examples
 from portal.forms.typed import ShareField
 from tests.portal.conftest import Laboratory
 from tests.portal.pages_in_words import words_of
+from tests.portal.test_spanish import ENGLISH
 
 NARROW, NBSP = formats.NARROW_NBSP, formats.NBSP
 
@@ -80,6 +81,15 @@ def test_errors_are_said_in_the_language_of_the_page(lab: Laboratory, as_person:
     assert "No hay ningún nodo presupuestario 'NONE'." in unescape(answer.content.decode())
     answer = as_person(lab.ada).get("/api/v1/workloads/X-1/", headers={"Accept-Language": "es"})
     assert answer.json()["detail"] == "No hay ninguna carga 'X-1'."
+
+
+def test_what_is_copied_is_in_the_language_of_the_page(lab: Laboratory, as_person: Callable[..., Client]) -> None:
+    text = (
+        as_person(lab.ada).get(f"/workloads/{lab.waits.code}/text/", headers={"Accept-Language": "es"}).content.decode()
+    )
+    assert "Pide: " in text
+    assert "En espera: " in text
+    assert ENGLISH.findall(text) == []
 
 
 # --- how it is written ------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ LANGUAGES = [code for code, _ in settings.LANGUAGES if code != settings.LANGUAGE
 UNMARKED = {"Allotment", "CSV", "PDF", "JSON", "t", "s", "h", "R", "D"}
 """What may stand in a template as it is: a name, and what has no other form."""
 FILLED_IN = "\N{OBJECT REPLACEMENT CHARACTER}"
-TEMPLATES = sorted((REPOSITORY / "templates").rglob("*.html"))
+TEMPLATES = sorted(path for path in (REPOSITORY / "templates").rglob("*.*") if path.suffix in (".html", ".txt"))
 
 
 def outside_of_marks(source: str) -> str:
