@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
@@ -12,6 +13,7 @@ from django.utils import timezone
 from budgets import desks
 from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import (
+    BudgetNode,
     Delegation,
     House,
     LedgerEntry,
@@ -66,6 +68,12 @@ def verbs(subject: Request | Reallocation) -> list[str]:
 # --- a request's life ---------------------------------------------------------------------------------------------
 
 
+def give(lab: Lab, shares: dict[BudgetNode, int], *, by: Person, **more: Any) -> Reallocation:
+    """A decision on shares, of A on north from today on unless `more` says otherwise."""
+    said = {"parent": lab.a, "starts_on": today(), "reason": "yes", **more}
+    return reallocations.apply_directly(cluster=lab.north, shares=shares, by=by, **said)
+
+
 def test_from_draft_to_applied(lab: Lab) -> None:
     draft = requests.draft(
         node=lab.a1,
@@ -92,15 +100,7 @@ def test_from_draft_to_applied(lab: Lab) -> None:
         by=lab.member,
     )
     again = requests.submit(request=back, by=lab.member)
-    decision = reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 5400},
-        starts_on=today(),
-        by=lab.pi,
-        reason="agreed",
-        request=again,
-    )
+    decision = give(lab, {lab.a1: 5400}, by=lab.pi, reason="agreed", request=again)
     again.refresh_from_db()
     assert (again.state, again.decided_by, decision.state) == (State.APPLIED, lab.pi, State.APPLIED)
     assert shares_now(lab)["A1"] == 5400
@@ -121,39 +121,15 @@ def test_every_plus_names_its_minus(lab: Lab) -> None:
     lab.give(lab.a, {lab.a1: 5000, lab.a2: 5000})
     request = asked(lab)
     with pytest.raises(InputError, match="500 too many"):
-        reallocations.apply_directly(
-            parent=lab.a,
-            cluster=lab.north,
-            shares={lab.a1: 5500},
-            starts_on=today(),
-            by=lab.pi,
-            reason="yes",
-            request=request,
-        )
-    reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 5500, lab.a2: 4500},
-        starts_on=today(),
-        by=lab.pi,
-        reason="yes",
-        request=request,
-    )
+        give(lab, {lab.a1: 5500}, by=lab.pi, request=request)
+    give(lab, {lab.a1: 5500, lab.a2: 4500}, by=lab.pi, request=request)
     assert (shares_now(lab)["A1"], shares_now(lab)["A2"]) == (5500, 4500)
 
 
 def test_approving_must_raise_who_asked(lab: Lab) -> None:
     request = asked(lab)
     with pytest.raises(InputError, match="gives it none"):
-        reallocations.apply_directly(
-            parent=lab.a,
-            cluster=lab.north,
-            shares={lab.a2: 100},
-            starts_on=today(),
-            by=lab.pi,
-            reason="no",
-            request=request,
-        )
+        give(lab, {lab.a2: 100}, by=lab.pi, reason="no", request=request)
     request.refresh_from_db()
     assert request.state == State.SUBMITTED
     assert not Reallocation.objects.exists()
@@ -166,15 +142,7 @@ def test_a_decision_is_made_once(lab: Lab) -> None:
         lambda: requests.deny(request=request, by=lab.pi, reason="not now"),
         lambda: requests.withdraw(request=request, by=lab.member),
         lambda: requests.give_back(request=request, by=lab.pi, reason="why?"),
-        lambda: reallocations.apply_directly(
-            parent=lab.a,
-            cluster=lab.north,
-            shares={lab.a1: 5500},
-            starts_on=today(),
-            by=lab.pi,
-            reason="yes",
-            request=request,
-        ),
+        lambda: give(lab, {lab.a1: 5500}, by=lab.pi, request=request),
     ):
         with pytest.raises(ConflictError, match=r"was denied on 20\d\d-.* by .*nothing was changed"):
             late()
@@ -185,15 +153,7 @@ def test_a_decision_is_made_once(lab: Lab) -> None:
 def test_it_takes_effect_on_its_first_day_and_not_before(lab: Lab) -> None:
     first = today() + timedelta(days=3)
     request = asked(lab, starts_on=first)
-    decision = reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 5500},
-        starts_on=first,
-        by=lab.pi,
-        reason="yes",
-        request=request,
-    )
+    decision = give(lab, {lab.a1: 5500}, by=lab.pi, starts_on=first, request=request)
     assert (decision.state, shares_now(lab)["A1"]) == (State.APPROVED, 5000)
     assert reallocation_deadlines.apply_due(now=timezone.now()) == 0
     later = timezone.now() + timedelta(days=3)
@@ -206,16 +166,7 @@ def test_it_takes_effect_on_its_first_day_and_not_before(lab: Lab) -> None:
 def test_for_a_time_only(lab: Lab) -> None:
     start, end = today(), today() + timedelta(days=14)
     request = asked(lab, ends_on=end)
-    reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 5500},
-        starts_on=start,
-        ends_on=end,
-        by=lab.pi,
-        reason="yes",
-        request=request,
-    )
+    give(lab, {lab.a1: 5500}, by=lab.pi, starts_on=start, ends_on=end, request=request)
     after = (
         Share.objects.filter(node=lab.a1)
         .order_by("valid_from")
@@ -301,9 +252,7 @@ def test_a_direct_change_of_ones_own_goes_up(lab: Lab) -> None:
     roles.grant(person=lab.pi, node=lab.a1, role=Role.MEMBER, valid_from=today(), by=None)
     pi = Person.objects.get(pk=lab.pi.pk)
     with pytest.raises(NotAllowed, match="part in A1"):
-        reallocations.apply_directly(
-            parent=lab.a, cluster=lab.north, shares={lab.a1: 6000}, starts_on=today(), by=pi, reason="mine"
-        )
+        give(lab, {lab.a1: 6000}, by=pi, reason="mine")
     draft = reallocations.draft(
         parent=lab.a, cluster=lab.north, shares={lab.a1: 6000}, starts_on=today(), by=pi, reason="mine"
     )
@@ -430,16 +379,7 @@ def test_a_delegate_decides_for_who_is_away(lab: Lab) -> None:
         valid_until=today() + timedelta(days=1),
     )
     request = asked(lab)
-    reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 5500},
-        starts_on=today(),
-        by=lab.stranger,
-        reason="agreed",
-        request=request,
-        acting_for=lab.pi,
-    )
+    give(lab, {lab.a1: 5500}, by=lab.stranger, reason="agreed", request=request, acting_for=lab.pi)
     entry = LedgerEntry.objects.filter(request_id=request.pk, verb="request.approved").get()
     assert (entry.person_id, entry.on_behalf_of_id) == (lab.stranger.pk, lab.pi.pk)
 
@@ -456,16 +396,7 @@ def test_one_point_over_the_limit(lab: Lab) -> None:
     request = asked(lab)
     for directly in (None, request):
         with pytest.raises(NotAllowed, match="499 basis points at once; this is 1 more"):
-            reallocations.apply_directly(
-                parent=lab.a,
-                cluster=lab.north,
-                shares={lab.a1: 5500},
-                starts_on=today(),
-                by=lab.stranger,
-                reason="a",
-                request=directly,
-                acting_for=lab.pi,
-            )
+            give(lab, {lab.a1: 5500}, by=lab.stranger, reason="a", request=directly, acting_for=lab.pi)
 
 
 @pytest.mark.parametrize("days", [-1, 1])
@@ -513,24 +444,8 @@ def test_more_than_the_node_has_goes_up_as_a_linked_request(lab: Lab) -> None:
     assert (request.upper, request.desk, request.state) == (upper, lab.a, State.SUBMITTED)
     with pytest.raises(ConflictError, match="passed up already"):
         requests.pass_up(request=request, more_basis_points=700, by=lab.pi, reason="again")
-    reallocations.apply_directly(
-        parent=lab.root,
-        cluster=lab.north,
-        shares={lab.a: 7700, lab.b: 2300},
-        starts_on=today(),
-        by=lab.chief,
-        reason="yes",
-        request=upper,
-    )
-    reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 6000},
-        starts_on=today(),
-        by=lab.pi,
-        reason="as asked",
-        request=request,
-    )
+    give(lab, {lab.a: 7700, lab.b: 2300}, by=lab.chief, parent=lab.root, request=upper)
+    give(lab, {lab.a1: 6000}, by=lab.pi, reason="as asked", request=request)
     assert (shares_now(lab)["A"], shares_now(lab)["B"], shares_now(lab)["A1"]) == (7700, 2300, 6000)
 
 
@@ -557,15 +472,7 @@ def test_two_approvals_at_once_that_would_exceed_the_parent() -> None:
     def decide(request: Request, node, by: Person) -> None:
         together.wait()
         try:
-            reallocations.apply_directly(
-                parent=lab.a,
-                cluster=lab.north,
-                shares={node: 5200},
-                starts_on=today(),
-                by=by,
-                reason="yes",
-                request=request,
-            )
+            give(lab, {node: 5200}, by=by, request=request)
             outcomes.append("applied")
         except InputError as fault:
             outcomes.append(str(fault))
@@ -595,25 +502,9 @@ def _member_of(lab: Lab) -> Person:
 def test_a_stale_form_overwrites_nothing(lab: Lab) -> None:
     lab.a.refresh_from_db()
     read = lab.a.version
-    reallocations.apply_directly(
-        parent=lab.a,
-        cluster=lab.north,
-        shares={lab.a1: 5100},
-        starts_on=today(),
-        by=lab.pi,
-        reason="first",
-        version=read,
-    )
+    give(lab, {lab.a1: 5100}, by=lab.pi, reason="first", version=read)
     with pytest.raises(ConflictError, match="changed by somebody else"):
-        reallocations.apply_directly(
-            parent=lab.a,
-            cluster=lab.north,
-            shares={lab.a1: 4000},
-            starts_on=today(),
-            by=lab.pi,
-            reason="second",
-            version=read,
-        )
+        give(lab, {lab.a1: 4000}, by=lab.pi, reason="second", version=read)
     assert shares_now(lab)["A1"] == 5100
 
 
@@ -624,9 +515,7 @@ def test_a_proposal_whose_shares_changed_meanwhile_is_made_again(lab: Lab) -> No
         parent=lab.a, cluster=lab.north, shares={lab.a1: 6000}, starts_on=today(), by=pi, reason="mine"
     )
     proposed = reallocations.propose(reallocation=draft, by=pi)
-    reallocations.apply_directly(
-        parent=lab.a, cluster=lab.north, shares={lab.a1: 4000}, starts_on=today(), by=lab.chief, reason="meanwhile"
-    )
+    give(lab, {lab.a1: 4000}, by=lab.chief, reason="meanwhile")
     with pytest.raises(ConflictError, match="4,000 basis points now, and had 5,000"):
         reallocations.approve(reallocation=proposed, by=lab.chief, reason="yes")
     assert shares_now(lab)["A1"] == 4000
@@ -658,23 +547,19 @@ def test_a_budget_past_its_end_while_its_renewal_is_pending(lab: Lab) -> None:
     request = asked(lab, more=5000)
     assert "A1" not in shares_now(lab)  # nothing is kept by a status: the date has come
     assert tree_on(lab.north, today())[1].unassigned == 10_000
-    reallocations.apply_directly(
-        parent=lab.a, cluster=lab.north, shares={lab.a1: 5000}, starts_on=today(), by=lab.pi, reason="renewed",
-        request=request,
-    )  # fmt: skip
+    give(lab, {lab.a1: 5000}, by=lab.pi, reason="renewed", request=request)  # fmt: skip
     assert shares_now(lab)["A1"] == 5000
 
 
 def test_overlapping_and_gapped_dates_in_any_order(lab: Lab) -> None:
     day = today() + timedelta(days=10)
     for first, last, points in ((0, 5, 3000), (20, None, 1000), (2, 4, 4000)):
-        reallocations.apply_directly(
-            parent=lab.a,
-            cluster=lab.north,
-            shares={lab.a2: points},
+        give(
+            lab,
+            {lab.a2: points},
+            by=lab.pi,
             starts_on=day + timedelta(days=first),
             ends_on=None if last is None else day + timedelta(days=last),
-            by=lab.pi,
             reason="r",
         )
     held = Share.objects.filter(node=lab.a2).order_by("valid_from")
