@@ -105,11 +105,16 @@ def latest_pass(cluster: Cluster) -> Pass | None:
     return Pass.objects.filter(cluster=cluster).select_related("tree", "policy").order_by("-id").first()
 
 
+def capacity_milli(cluster: Cluster) -> int:
+    """All devices of a cluster, fit or not, in thousandths."""
+    return Device.objects.filter(node__cluster=cluster, node__retired_at=None).count() * WHOLE_DEVICE_MILLI
+
+
 def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
     """The tree with the figures of a pass, and what waits below each node now. Empty without a pass."""
     if last is None:
         return Levels((), {}, {})
-    capacity_milli = Device.objects.filter(node__cluster=cluster, node__retired_at=None).count() * WHOLE_DEVICE_MILLI
+    whole_milli = capacity_milli(cluster)
     lookback_s = policies.as_policy(last.policy).lookback_s
     colours = dict(BudgetNode.objects.values_list("pk", "colour"))
     nodes = last.tree.nodes
@@ -121,7 +126,7 @@ def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
     found: dict[str, Level] = {}
     for row in nodes:
         depths[row["id"]] = depths[row["parent"]] + 1
-        found[row["id"]] = _level(row, last, depths[row["id"]], given, waiting, colours, capacity_milli * lookback_s)
+        found[row["id"]] = _level(row, last, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
     rows = _in_order(found)
     return Levels(rows, {row.code: row for row in rows}, {row.node_id: row for row in rows})
 

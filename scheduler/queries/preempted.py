@@ -8,8 +8,9 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
-from scheduler.models import Decision, Run, Workload
-from scheduler.queries.levels import Levels, latest_pass, levels_of
+from budgets.models import Cluster
+from scheduler.models import Decision, Pass, Run, Workload
+from scheduler.queries.levels import Levels, capacity_milli, latest_pass
 from scheduler.queries.queue import nodes_of
 from scheduler.services import policies
 
@@ -43,6 +44,14 @@ class RunLine:
     def lost_milli_s(self) -> int | None:
         """Device time that was worked and lost at its end; None where nobody knows."""
         return None if self.lost_s is None else self.lost_s * self.size_milli
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What budget nodes are called, by code, and all of the cluster in one lookback."""
+
+    of: Mapping[str, str]
+    whole_milli_s: Fraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +140,10 @@ def preempted(workload: Workload, number: int, now: datetime) -> Preempted | Non
         .select_related("by", "run", "made_in__policy")
         .order_by("pk")
     )
-    last = latest_pass(workload.cluster)
-    found = preemptions_of(decisions, rows, levels_of(workload.cluster, last))
-    if not found:
+    if not decisions:
         return None
-    decision = found[-1]
+    last = latest_pass(workload.cluster)
+    decision = preemptions_of(decisions, rows, names_on(workload.cluster, last))[-1]
     lines = runs_of([row for row in rows if row.number in (number, number + 1)], now)
     run = lines[0]
     made_in = decisions[-1].made_in or last
@@ -163,6 +171,20 @@ def _spans(run: RunLine, told_at: datetime) -> tuple[int, int]:
         return 0, ran_s
     safe_s = min(ran_s, max(0, int((run.contract_ends_at - run.running_at).total_seconds())))
     return safe_s, ran_s - safe_s
+
+
+def names_in(levels: Levels) -> Names:
+    """Those of levels that are known already."""
+    whole_milli_s = levels.rows[0].entitled_milli_s if levels.rows else Fraction(0)
+    return Names({code: level.name for code, level in levels.of.items()}, whole_milli_s)
+
+
+def names_on(cluster: Cluster, last: Pass | None) -> Names:
+    """Those of a pass. One query."""
+    if last is None:
+        return Names({}, Fraction(0))
+    lookback_s = policies.as_policy(last.policy).lookback_s
+    return Names({row["id"]: row["name"] for row in last.tree.nodes}, Fraction(capacity_milli(cluster) * lookback_s))
 
 
 def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
@@ -201,7 +223,7 @@ def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
 # --- preemptions ------------------------------------------------------------------------------------------------------
 
 
-def preemptions_of(decisions: Sequence[Decision], rows: Sequence[Run], levels: Levels) -> list[Preemption]:
+def preemptions_of(decisions: Sequence[Decision], rows: Sequence[Run], names: Names) -> list[Preemption]:
     """The decisions that told these runs to leave, the first first. One query."""
     runs = {run.pk: run for run in rows}
     made = [each for each in decisions if each.action == "preempt" and each.run_id in runs]
@@ -213,7 +235,7 @@ def preemptions_of(decisions: Sequence[Decision], rows: Sequence[Run], levels: L
         until = next(
             (ends for workload_id, began, ends in starts if workload_id == each.by_id and began >= each.at), None
         )
-        took, gave = _sides(each, levels)
+        took, gave = _sides(each, names)
         found.append(
             Preemption(
                 at=each.at,
@@ -237,37 +259,25 @@ def preemptions_of(decisions: Sequence[Decision], rows: Sequence[Run], levels: L
     return found
 
 
-def _sides(decision: Decision, levels: Levels) -> tuple[Side | None, Side | None]:
+def _sides(decision: Decision, names: Names) -> tuple[Side | None, Side | None]:
     """Both sides' numbers as they were stored; entitlements as the deciding pass had them."""
     sides = decision.numbers.get("sides")
     if not sides or decision.made_in is None:
         return None, None
     margin = Fraction(*decision.numbers.get("margin_milli_s", (0, 1)))
-    whole_milli_s = _whole_milli_s(levels)
-    took, gave = (
-        _side(side, decision, levels, whole_milli_s, added)
-        for side, added in zip(sides, (margin, Fraction(0)), strict=True)
-    )
+    took, gave = (_side(side, decision, names, added) for side, added in zip(sides, (margin, Fraction(0)), strict=True))
     return took, gave
 
 
-def _whole_milli_s(levels: Levels) -> Fraction:
-    """All of the cluster in one lookback."""
-    return levels.rows[0].entitled_milli_s if levels.rows else Fraction(0)
-
-
-def _side(
-    side: Mapping[str, Any], decision: Decision, levels: Levels, whole_milli_s: Fraction, margin: Fraction
-) -> Side:
+def _side(side: Mapping[str, Any], decision: Decision, names: Names, margin: Fraction) -> Side:
     assert decision.made_in is not None
-    level = levels.of.get(side["node"])
     entitlement = Fraction(*decision.made_in.figures.get(side["node"], {}).get("entitlement", (0, 1)))
     return Side(
         code=side["node"],
-        name=level.name if level else side["node"],
+        name=names.of.get(side["node"], side["node"]),
         used_milli_s=side["used_milli_s"],
         committed_milli_s=side["committed_milli_s"],
         margin_milli_s=margin,
         shares=side["shares"],
-        entitled_milli_s=entitlement * whole_milli_s,
+        entitled_milli_s=entitlement * names.whole_milli_s,
     )

@@ -16,7 +16,7 @@ from django.utils import timezone
 from scheduler.models import Claim, Decision, Event, Reservation, Run, Workload
 from scheduler.queries.ahead import Group, groups
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
-from scheduler.queries.preempted import Preemption, RunLine, preemptions_of, runs_of
+from scheduler.queries.preempted import Preemption, RunLine, names_in, preemptions_of, runs_of
 from scheduler.queries.queue import waiting
 from scheduler.services import policies
 
@@ -153,7 +153,7 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
         claimed_nodes=[] if claim is None else sorted(claim.holdings),
         waits_for=_codes_of([] if claim is None else claim.waits_for),
         runs=runs_of(rows, instant),
-        preemptions=preemptions_of(decisions, rows, levels),
+        preemptions=preemptions_of(decisions, rows, names_in(levels)),
         took_from=_codes_of(list(Run.objects.filter(preempted_by=workload).values_list("pk", flat=True))),
         decisions=decisions,
         events=_events(workload, numbers),

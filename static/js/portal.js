@@ -87,8 +87,8 @@
     focused = active && target !== active && target.contains(active) ? addressOf(active) : null;
   });
   document.addEventListener("htmx:afterSwap", event => {
-    const details = event.detail.target.querySelectorAll("details");
-    if (opened) details.forEach(each => { const was = opened.get(nameOf(each)); if (was !== undefined) each.open = was; });
+    const part = event.detail.target;   /* none, where a page comes back out of the history */
+    if (part && opened) part.querySelectorAll("details").forEach(each => { const was = opened.get(nameOf(each)); if (was !== undefined) each.open = was; });
     if (focused) document.querySelector(focused)?.focus({ preventScroll: true });
     opened = focused = null;
   });
