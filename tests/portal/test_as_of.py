@@ -61,7 +61,7 @@ def test_four_outputs_agree_to_the_gpu_hour(moved, as_person):
     client = as_person(moved.max)
     wanted = USED_HOURS * moved.hours
     page = client.get("/budget/A1/?cluster=north&window=7d").content.decode()
-    on_page = re.search(r"Delivered</dt><dd>([\d,]+)<", page)
+    on_page = re.search(r">Delivered<.*?</dt><dd>([\d,]+)<", page)
     assert on_page is not None
     assert int(on_page[1].replace(",", "")) == wanted
     since = today() - timedelta(days=8)
