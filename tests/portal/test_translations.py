@@ -45,6 +45,12 @@ def test_every_word_of_a_template_is_marked(path: Path) -> None:
     assert [word for word in words if word not in UNMARKED] == []
 
 
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(REPOSITORY / "templates")))
+def test_words_given_to_other_templates_are_marked(path: Path) -> None:
+    given = re.findall(r"""\{% include [^%]*?="([^"]*)"[^%]*%\}""", path.read_text(encoding="utf-8"))
+    assert [words for words in given if words[:1].isupper() or " " in words] == []
+
+
 def test_unmarked_words_are_found() -> None:
     source = '<p title="{% translate "A" %}">{% blocktranslate %}one{% endblocktranslate %} two <b>{{ three }}</b></p>'
     assert words_of(outside_of_marks(source)).said == [FILLED_IN, f"{FILLED_IN}{FILLED_IN} two", FILLED_IN]
