@@ -153,6 +153,8 @@ WORDS = (
     gettext_noop("unhealthy"),
     gettext_noop("draining"),
     gettext_noop("down"),
+    gettext_noop("better"),
+    gettext_noop("worse"),
     gettext_noop("lookback"),
     gettext_noop("longest contract"),
     gettext_noop("reservations"),
