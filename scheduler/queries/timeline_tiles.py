@@ -92,11 +92,11 @@ class Sums:
             if first is not None and 0 <= at < columns and (leaves is None or leaf in leaves):
                 taken[first + at] += milli
 
-    def by_cell(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
-        """What was held in each cell: (look, thousandths times seconds) in order, by (group, column), where a look is a
-        team's index times LOOK_KINDS and the kind.
+    def by_cell(self) -> dict[tuple[int, int], dict[int, int]]:
+        """What was held in each cell: thousandths times seconds by look, by (group, column), where a look is a team's
+        index times LOOK_KINDS and the kind.
         """
-        return {divmod(at, self._columns): sorted(cell.items()) for at, cell in enumerate(self._held) if cell}
+        return {divmod(at, self._columns): cell for at, cell in enumerate(self._held) if cell}
 
     def totals(self) -> dict[tuple[int, int], int]:
         """What was held in the whole view, by team and kind."""

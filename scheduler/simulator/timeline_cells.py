@@ -154,17 +154,15 @@ def cells(
     until_s: int,
 ) -> Cells:
     """The marks of a view, of what was held as `Held`, each (group, column, team, kind) once. Else as `cells_of`."""
-    by_cell: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    by_cell: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
     for group, column, team, kind, milli_s in held:
-        by_cell[group, column].append((team * LOOK_KINDS + kind, milli_s))
-    for found in by_cell.values():
-        found.sort()
+        by_cell[group, column][team * LOOK_KINDS + kind] = milli_s
     return cells_of(grid, by_cell, taken, sizes_milli, until_s)
 
 
 def cells_of(
     grid: Grid,
-    by_cell: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    by_cell: Mapping[tuple[int, int], Mapping[int, int]],
     taken: Mapping[tuple[int, int], int],
     sizes_milli: Sequence[int],
     until_s: int,
@@ -173,8 +171,8 @@ def cells_of(
 
     Args:
         grid: how the view is cut.
-        by_cell: what was held, (look, thousandths times seconds) in order, by (group, column); a look is a team's index
-            times LOOK_KINDS and the kind.
+        by_cell: what was held, thousandths times seconds by look, by (group, column); a look is a team's index times
+            LOOK_KINDS and the kind.
         taken: what was preempted, thousandths by (group, column).
         sizes_milli: of the view's rows, in their order.
         until_s: where what is known ends; columns after it stay empty.
@@ -196,7 +194,7 @@ def cells_of(
 
 def _marks(
     grid: Grid,
-    by_cell: Mapping[tuple[int, int], Sequence[tuple[int, int]]],
+    by_cell: Mapping[tuple[int, int], Mapping[int, int]],
     lanes: int,
     sizes_milli: Sequence[int],
     until_s: int,
@@ -211,7 +209,7 @@ def _marks(
         looks, since = nothing, [0] * lanes
         for column in range(grid.columns + 1):
             known_s = min(max(until_s - view.from_s - column * width_s, 0), width_s)
-            found = by_cell.get((group, column), ())
+            found = by_cell.get((group, column))
             now = _lanes(found, lanes, size_milli * known_s) if found and known_s else nothing
             if now == looks:
                 continue
@@ -226,12 +224,12 @@ def _marks(
     return marks
 
 
-def _lanes(held: Sequence[tuple[int, int]], lanes: int, whole_milli_s: int) -> list[int | None]:
+def _lanes(held: Mapping[int, int], lanes: int, whole_milli_s: int) -> list[int | None]:
     """Whose each lane of a cell is: who stands at the middle of it when all parts are laid one after the other."""
     looks: list[int | None] = [None] * lanes
     lane, filled_milli_s = 0, 0
-    for look, milli_s in held:
-        filled_milli_s += milli_s
+    for look in sorted(held):
+        filled_milli_s += held[look]
         while lane < lanes and (2 * lane + 1) * whole_milli_s < 2 * lanes * filled_milli_s:
             looks[lane] = look
             lane += 1

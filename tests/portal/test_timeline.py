@@ -67,9 +67,8 @@ def fill(lab, runs: int, machines: int) -> None:
 
 def flat(sums) -> list[tuple[int, ...]]:
     """What was held, as `Held`, in order."""
-    return [
-        (*cell, *divmod(look, LOOK_KINDS), milli_s) for cell, parts in sums.by_cell().items() for look, milli_s in parts
-    ]
+    cells = sums.by_cell()
+    return [(*at, *divmod(look, LOOK_KINDS), cells[at][look]) for at in cells for look in sorted(cells[at])]
 
 
 def seen(lab, days: int = 1) -> View:
