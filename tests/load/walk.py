@@ -25,7 +25,7 @@ FILE_MAX_MS = 10_000
 """Of files to keep: a pack of a hundred lines as PDF, a ledger of tens of thousands of entries."""
 CHART = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
 DRAWING = re.compile(r"<svg.*?</svg>", re.DOTALL)
-MARK = re.compile(r"<(?:rect|line|circle|polyline|polygon|use)\b|\bM-?[\d.]")
+MARK = re.compile(r"<(?:rect|line|circle|polyline|polygon|use)\b|M-?[\d.]")
 """A mark of a drawing: a shape, or each piece of a path."""
 
 PEOPLE = ("res0000", "pi00", "chief", "ops")
