@@ -37,7 +37,10 @@ def test_what_it_had_and_lost_adds_up(lab):
 
 
 def test_the_page_says_who_took_it_by_which_rule_and_numbers(lab, as_person):
-    said = text_of(as_person(lab.ben).get(f"/workloads/{lab.taken.code}/runs/1/preempted/")).replace("\xa0", " ")
+    client, path = as_person(lab.ben), f"/workloads/{lab.taken.code}/runs/1/preempted/"
+    assert f'href="{path}"' in client.get(f"/workloads/{lab.taken.code}/").content.decode()
+    assert queries_of(client, path) <= 30
+    said = text_of(client.get(path)).replace("\xa0", " ")
     for words in (
         f"{lab.taker.code} took its 8 GPUs.",
         "The rule: Its contract was over, and the other side had had less of its share than this side.",
@@ -49,11 +52,6 @@ def test_the_page_says_who_took_it_by_which_rule_and_numbers(lab, as_person):
         "manage.py replay_pass",
     ):
         assert words in said
-
-
-def test_the_pages_lead_to_it(lab, as_person):
-    page = as_person(lab.ben).get(f"/workloads/{lab.taken.code}/").content.decode()
-    assert f'href="/workloads/{lab.taken.code}/runs/1/preempted/"' in page
 
 
 def test_what_is_not_there_is_404(lab, as_person):
@@ -78,9 +76,3 @@ def test_the_api_gives_the_same(lab, as_person):
     assert given["decision"]["code"] == "preempted_fair_share"
     assert (given["safe_s"], given["saved_s"]) == (600, lab.taken.progress_s)
     assert given["next_run"] is None
-
-
-def test_it_costs_few_queries(lab, as_person):
-    client = as_person(lab.ben)
-    client.get("/")
-    assert queries_of(client, f"/workloads/{lab.taken.code}/runs/1/preempted/") <= 30
