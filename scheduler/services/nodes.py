@@ -96,12 +96,17 @@ def register(
         if token:
             node.token_hash, node.agent_epoch = digest(token), epoch
         node.save()
-        Device.objects.bulk_create(Device(node=node, index=index) for index in range(before[2], devices))
-        for index, uuid in enumerate(uuids[:devices]):
-            Device.objects.filter(node=node, index=index).exclude(uuid=uuid[:80]).update(uuid=uuid[:80])
+        _have_devices(node, before[2], devices, uuids)
         if before != (node.pk, node.rack_id, devices):
             note(node, at, what="registered")
     return node
+
+
+def _have_devices(node: Node, known: int, devices: int, uuids: Sequence[str]) -> None:
+    """Rows for the devices beyond those that are known, and their own names where they are said."""
+    Device.objects.bulk_create(Device(node=node, index=index) for index in range(known, devices))
+    for index, uuid in enumerate(uuids[:devices]):
+        Device.objects.filter(node=node, index=index).exclude(uuid=uuid[:80]).update(uuid=uuid[:80])
 
 
 def _check(name: str, devices: int, token: str, rack: str, cpu_milli: int, memory_mib: int) -> None:
