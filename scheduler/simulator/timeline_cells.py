@@ -17,8 +17,8 @@ from .timeline import INSIDE, INTERRUPTIBLE, TO_COME, Bar, Timeline, parts_of, w
 
 MARKS_MAX = 9_000
 """Marks of one chart; the axis, the spells of unfit nodes and the labels are drawn beside them."""
-BARS_MAX = 2_500
-"""A view with no more bars than this shows each of them."""
+BARS_MAX = 1_500
+"""A view with no more bars than this shows each of them: six marks at most, so that there are fewer than 10,000."""
 COLUMNS, GROUPS = 180, 64
 """The grid of a view that shows cells, at most; one more column where the view does not begin with one."""
 FEW_COLUMNS = 90

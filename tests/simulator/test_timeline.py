@@ -24,14 +24,18 @@ from scheduler.simulator.timeline import (
     STARTING,
     TO_COME,
     UNALLOCATED,
+    Bar,
     Part,
+    Row,
     Shelf,
     Team,
+    Timeline,
     of_recorded,
     parts_of,
     teams_of,
 )
 from scheduler.simulator.timeline_cells import (
+    BARS_MAX,
     COLUMNS,
     GROUPS,
     MARKS_MAX,
@@ -47,6 +51,7 @@ from scheduler.simulator.timeline_cells import (
 from scheduler.simulator.timeline_figures import by_team, hours, percent, sum_of
 from scheduler.simulator.timeline_page import Panel, embedded, html_file, svg_file
 from scheduler.simulator.timeline_style import ROLES, TEAMS
+from scheduler.simulator.timeline_svg import Look, draw_bars
 from scheduler.simulator.timeline_words import duration_word, ticks_of
 from tests.conftest import REPOSITORY
 
@@ -344,3 +349,16 @@ def test_the_command_writes_both_kinds(tmp_path):
 def test_the_command_says_what_is_wrong_in_one_line(argv, line):
     done = command(*argv)
     assert (done.returncode, done.stderr) == (2, f"timeline: {line}\n")
+
+
+def test_bars_in_all_their_parts_stay_within_the_marks():
+    rows = [Row(f"n{number:03}", 8_000, "r") for number in range(128)]
+    teams = [Team(f"T{number}", f"T{number}", number % 9 + 1) for number in range(20)]
+    bars = []
+    for number in range(BARS_MAX):
+        at, lane = number // 1_024 * 3_000, number // 128 % 8 * 1_000
+        ends = (at, at + 60, at + 900, at + 1_900, at + 2_000)
+        bars.append(Bar(number % 128, lane, 1_000, *ends, True, number % 20, number, f"w{number}", "preempted", "w1"))
+    view = View(0, 10_000, 0, 128)
+    svg = draw_bars(Timeline(rows, teams, bars, (), 10_000), bars, view, Look("a", 1_060.0, "x", [], str))
+    assert BARS_MAX < len(re.findall(r"<(?:rect|line|use)\b|M-?[\d.]", svg)) <= 10_000
