@@ -195,6 +195,37 @@ def test_the_loop_carries_on_by_itself(site: Site, process_environment: dict[str
         assert loop.wait(20) == 0
 
 
+def test_a_killed_loop_submits_nothing_twice(site: Site, process_environment: dict[str, str]) -> None:
+    chance = random.Random(3)
+    argv = [sys.executable, "manage.py", "slurm_sync", site.cluster.name]
+    kills, ends_s, loop = 0, time.monotonic() + 40, None
+    while time.monotonic() < ends_s:
+        if Workload.objects.filter(state__in=Workload.OPEN_STATES).count() < 6:
+            gpus = chance.choice([1, 4, 8])
+            site.submit("/bin/sh", "-c", ONCE, "once", str(chance.randrange(1, 20)), gpus=gpus, resumable=True)
+        if loop is None:
+            loop = subprocess.Popen(argv, cwd=REPOSITORY, env=process_environment, stdin=subprocess.DEVNULL)
+            kill_at_s = time.monotonic() + 3 + chance.random() * 5
+        elif time.monotonic() > kill_at_s:
+            loop.kill()
+            loop.wait(10)
+            loop, kills = None, kills + 1
+        look_at(site.cluster.pk, is_due=True)
+        time.sleep(0.2)
+    if loop is not None:
+        loop.kill()
+        loop.wait(10)
+    site.until(lambda: not Workload.objects.filter(state__in=Workload.OPEN_STATES).exists(), within_s=SETTLE_S)
+    assert kills >= 3
+    print(f"{kills} kills of the loop, {Workload.objects.count()} workloads, {Run.objects.count()} runs")
+    assert set(Workload.objects.values_list("state", flat=True)) == {"finished"}, site.told()
+    assert set(Run.objects.values_list("end_reason", flat=True)) == {"finished"}, site.told()
+    names = [job.name for job in site.jobs() if job.comment.startswith(f"allotment:{site.link.token}:")]
+    ran = [job.name for job in site.jobs() if job.name in names and job.started_at != job.ended_at]
+    assert len(ran) == len(set(ran))
+    check_books()
+
+
 def load() -> float:
     """How many processes want to run, over the last minute."""
     return os.getloadavg()[0]
