@@ -64,6 +64,7 @@ def looked_at(page: Page, url: str, paths: tuple[str, ...], name: str, *, turned
     return "\n".join(found)
 
 
+@pytest.mark.long
 def test_nothing_yet(lab: Laboratory, desk: Callable[..., Page], live_server) -> None:
     assert looked_at(desk(lab.max), live_server.url, LISTS, "empty") == ""
     clusters.create(name="bare")

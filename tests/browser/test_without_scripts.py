@@ -42,9 +42,10 @@ def test_submit_read_why_and_cancel(lab: Laboratory, plain: Callable[[Person], P
     expect(page.locator("h1")).to_contain_text("plain")
     page.get_by_role("link", name="Cancel workload").click()
     page.get_by_role("button", name="Cancel workload").click()
-    expect(page.locator("h1")).to_contain_text("Cancelled")
+    expect(page.locator("main header")).to_contain_text("Cancelled")
 
 
+@pytest.mark.long
 def test_ask_for_more_and_decide(lab: Laboratory, plain: Callable[[Person], Page]) -> None:
     page = plain(lab.ada)
     page.goto("/budget/A1/?cluster=north")
@@ -89,6 +90,7 @@ def test_find_read_and_turn_the_look(lab: Laboratory, plain: Callable[[Person], 
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+@pytest.mark.long
 def test_drain_a_node(lab: Laboratory, plain: Callable[[Person], Page]) -> None:
     page = plain(lab.ops)
     page.goto("/nodes/north/n01/drain/")
@@ -97,6 +99,7 @@ def test_drain_a_node(lab: Laboratory, plain: Callable[[Person], Page]) -> None:
     assert Node.objects.get(name="n01").drain_reason == "A fan"
 
 
+@pytest.mark.long
 def test_ask_for_a_simulation(lab: Laboratory, plain: Callable[[Person], Page]) -> None:
     page = plain(lab.ada)
     page.goto("/simulator/new/?cluster=north")
