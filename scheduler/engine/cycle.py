@@ -62,6 +62,7 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Pl
         order=() if only_news else tuple(workload.id for workload, _ in one_pass.waiting),
         figures=figures,
         next_change_s=None if only_news else _next_change_s(snapshot),
+        is_settled=one_pass.is_settled,
     )
 
 
@@ -100,6 +101,7 @@ class Pass:
         self._may_skip = only_news and self.codes.are_grouped  # nobody is to know who waits at which place
         self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
         self._is_anybody_left = True
+        self.is_settled = False  # whether nobody could be moved by another pass
         self._hopeless: dict[str, bool] = {}
 
     def _say(self, workload_id: str, action: Action, reason: Reason) -> None:
@@ -203,6 +205,7 @@ class Pass:
         while (workload := walk.next()) is not None:
             if self._may_skip:
                 if not self._may_anybody_move():
+                    self.is_settled = True
                     return
                 if not self._may_any_move_in(workload.leaf) and walk.pass_over_leaf():
                     continue

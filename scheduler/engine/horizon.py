@@ -108,6 +108,10 @@ class Horizon:
         self._at: list[list[int]] = [[NEVER_S] * (end + 1) for _ in self._needs]
         self._whole_at: list[list[tuple[int, int]]] = [[] for _ in range(end + 1)]
         self._windowed: list[NodeState] = []
+        self._promised: dict[str, int] = {}  # kept, as promises may be put aside while it is asked
+        for promise in snapshot.reservations.values():
+            for name, amount_milli in promise.holdings.items():
+                self._promised[name] = self._promised.get(name, 0) + amount_milli
         for node in snapshot.nodes.by_name.values():
             if node.indexed_milli is not None:
                 self._look_at(node)
@@ -158,7 +162,7 @@ class Horizon:
         now_s, capacity_milli = self._now_s, node.capacity_milli
         free_milli = node.whole_free_milli()
         now_milli = free_milli + node.leaving_milli
-        certain_milli = free_milli - sum(promise.holdings[node.name] for promise in node.reservations)
+        certain_milli = free_milli - self._promised.get(node.name, 0)
         ever_milli = certain_milli + node.leaving_milli
         later = sorted(_leaving(node, now_s))
         is_windowed = bool(node.windows)
@@ -271,7 +275,7 @@ class Horizon:
         items = [item for item in self._items(node, own, priority) if item.place >= behind]
         now_milli = free_milli + node.leaving_milli
         now_milli += sum(item.amount_milli for item in items if item.at_s <= self._now_s)
-        certain_milli = free_milli - sum(promise.holdings[node.name] for promise in node.reservations)
+        certain_milli = free_milli - self._promised.get(node.name, 0)
         later = _leaving(node, self._now_s) + [(item.at_s, item.amount_milli) for item in items]
         later.sort()
         return OneNode(node, now_milli, certain_milli, later)

@@ -230,3 +230,4 @@ class Plan:
     order: tuple[str, ...]
     figures: Mapping[str, LevelFigures]
     next_change_s: int | None = None  # the next instant at which time alone could change the plan
+    is_settled: bool = False  # a pass right after it would decide nothing: known of some plans that are asked for news

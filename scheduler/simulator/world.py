@@ -129,8 +129,22 @@ class World(Effects):
                 return
             plan = self.scheduler.decide(self.snapshot.told)
             self.outcome.passes += 1
-            if not self._apply(plan):
+            if not self._apply(plan) or self._is_settled(plan):
                 return
+
+    def _is_settled(self, plan: Plan) -> bool:
+        """Whether nothing is left to do in this instant after a plan that changed something.
+
+        What begins to run at once makes more certain than the plan knew, and what ended claims or holds was done before
+        it looked who could move.
+        """
+        if not plan.is_settled or (self.heap and self.heap[0][0] <= self.now_s):
+            return False
+        return all(
+            decision.action in (Action.WAIT, Action.PREEMPT, Action.CLAIM, Action.RESERVE)
+            or (decision.action is Action.START and self.jobs[decision.workload].job.startup_s > 0)
+            for decision in plan.decisions
+        )
 
     def _must_empty_nodes(self) -> bool:
         return any(node.soft_milli and node.must_empty(self.now_s) for node in self.snapshot.nodes.restless.values())

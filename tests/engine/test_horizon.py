@@ -7,12 +7,15 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.engine import Plan
+from scheduler.engine import BudgetNode, LeafUse, Node, Plan, Policy, Reservation, Run, Snapshot, Workload
 from scheduler.engine.reach import Reach
-from scheduler.engine.reservations import certain_for
+from scheduler.engine.reservations import certain_at_s, certain_for
 from scheduler.engine.trial import Trial
 from scheduler.simulator import World, parse
 from tests.simulator.worlds import stormy_worlds
+
+
+ASKED = (("first", 4_000), ("second", 1_000))
 
 
 class LookingWorld(World):
@@ -101,3 +104,39 @@ def test_ranks_stay_until_two_siblings_cross(world: dict[str, Any]) -> None:
 def test_there_were_ranks_to_look_at() -> None:
     """So that the test above is not empty."""
     assert CountingWorld.seen > 200
+
+
+def test_promises_that_are_put_aside_still_count_for_what_is_certain() -> None:
+    """Who is asked about first while promises are out of the way is told no other instant later."""
+    waiting = [Workload(id=name, leaf="A", size_milli=size, min_runtime_s=300, submitted_s=0) for name, size in ASKED]
+    snapshot = Snapshot.build(
+        now_s=100,
+        tree=[BudgetNode("lab", None, 1, 1), BudgetNode("A", "lab", 1, 2), BudgetNode("B", "lab", 1, 2)],
+        use={"B": LeafUse(10**9, 0)},
+        nodes=[Node("n1", 4_000, windows=((0, 50),))],  # a window makes every leaf look at the node by itself
+        runs=[
+            Run(
+                id="b/1",
+                workload="b",
+                leaf="B",
+                holdings={"n1": 4_000},
+                funded=True,
+                min_runtime_s=400,
+                started_s=90,
+                running_s=90,
+            )
+        ],
+        queue=waiting,
+        reservations=[Reservation("first", 490, {"n1": 4_000}, ("b/1",), 95)],
+    )
+    trial = Trial(snapshot, Policy(), for_all=True)
+    second = snapshot.queued["second"]
+    trial.reaches.look_again()
+    with trial.reaches.promises_aside():
+        trial.end_reservation("first")
+        assert not trial.reaches.has_now(second, 1_000)
+        trial.reserve(Reservation("first", 490, {"n1": 4_000}, ("b/1",), 95))
+    assert trial.reaches.at_a_glance(second) is not None
+    assert certain_for(trial, second) is None
+    assert certain_at_s(trial, second) is None
+    trial.roll_back()

@@ -155,6 +155,15 @@ class WatchedWorld(World):
             self._look_for_idle()
         return has_changed
 
+    def _is_settled(self, plan: Plan) -> bool:
+        """What is taken for settled is: another pass decides nothing and tells nobody anything."""
+        is_settled = super()._is_settled(plan)
+        if is_settled:
+            again = decide(self.snapshot, self.policy, only_news=True)
+            assert again.decisions == (), f"at {self.now_s}: not settled, {again.decisions}"
+            self._look_for_idle()
+        return is_settled
+
     def _look_for_overfull_devices(self) -> None:
         """A device that is given out in fractions holds no more than itself, and no whole run."""
         for node in self.snapshot.nodes.by_name.values():
