@@ -14,7 +14,6 @@ from scheduler.engine.trial import Trial
 from scheduler.simulator import World, parse
 from tests.simulator.worlds import stormy_worlds
 
-
 ASKED = (("first", 4_000), ("second", 1_000))
 
 
