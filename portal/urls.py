@@ -1,7 +1,6 @@
 """Every address of the portal. tests/portal/test_routes.py says of each who gets what; list new ones there."""
 
 from django.contrib import admin
-from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from portal import languages
@@ -47,7 +46,7 @@ from portal.views import (
 urlpatterns = [
     path("", home.Home.as_view(), name="home"),
     path("login/", signing.SignIn.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
+    path("logout/", signing.SignOut.as_view(), name="logout"),
     path("theme/", signing.theme, name="theme"),
     path("help/", help.Help.as_view(), name="help"),
     path("help/glossary/", help.Glossary.as_view(), name="glossary"),
