@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from scheduler.models import Reservation, Workload
+from scheduler.models import Workload
 from scheduler.queries.levels import Level, Levels
 from scheduler.queries.queue import waiting
 
@@ -48,13 +48,13 @@ class _Ahead(NamedTuple):
     min_runtime_s: int
 
 
-def groups(workload: Workload, levels: Levels) -> list[Group]:
-    """In the order of the first of each group; empty for one without a place. Two queries."""
+def groups(workload: Workload, levels: Levels, promised: Collection[int]) -> list[Group]:
+    """In the order of the first of each group; empty for one without a place. One query.
+
+    `promised` are the keys of the workloads for which a reservation stands.
+    """
     if workload.place is None or workload.state != Workload.State.QUEUED:
         return []
-    promised = set(
-        Reservation.objects.filter(cluster=workload.cluster_id, ended_at=None).values_list("workload_id", flat=True)
-    )
     rows = waiting(workload.cluster).filter(state=Workload.State.QUEUED, place__lt=workload.place).order_by("place")
     mine = levels.by_id.get(workload.leaf_id)
     path = levels.path(mine.code) if mine is not None else []

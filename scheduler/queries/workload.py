@@ -146,7 +146,7 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
         same_leaf=same_leaf,
         ahead=ahead,
         ahead_count=ahead_count,
-        groups=groups(workload, levels) if is_waiting else [],
+        groups=groups(workload, levels, certain) if is_waiting else [],
         promised_at=None if promise is None else promise.starts_at,
         certain_at=certain.get(workload.pk),
         others_promised_at=min(others, default=None),
