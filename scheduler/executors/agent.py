@@ -225,6 +225,8 @@ class Agent:
         if self.repairs.has_just_ended():
             self.health.was_repaired()
         known = [(rank, fact) for rank, fact in self.facts() if fact is not None and rank.is_news(fact)][:FACTS_MAX]
+        # What a rank printed to its end comes before the word of it, also where it began and ended between two looks.
+        self.portal.send_output([rank for rank, fact in known if fact.state is not RankState.RUNNING])
         checkpoints = [rank.checkpoint_s for rank, _fact in known]
         samples = self.meter.samples()
         answer = self.portal.heartbeat(
