@@ -58,6 +58,8 @@ def cell(value: Cell) -> str:
         TypeError: a float, or something else that has no one way of being written.
     """
     match value:
+        case str():
+            return neutral(value)
         case None:
             return ""
         case bool() | float():
@@ -68,8 +70,6 @@ def cell(value: Cell) -> str:
             return _decimal(value)
         case datetime() | date():
             return value.isoformat()
-        case str():
-            return neutral(value)
     raise TypeError(f"no cell: {value!r}")
 
 
@@ -93,11 +93,17 @@ def percent(basis_points: int) -> Decimal:
     return Decimal(basis_points).scaleb(-2)
 
 
-def _decimal(value: Fraction) -> str:
-    scaled = abs(value) * 10**FRACTION_DECIMALS
-    units = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+def decimal_text(numerator: int, denominator: int) -> str:
+    """A ratio of whole numbers as a Fraction of them is written, without making one: long files have many of them."""
+    scaled = abs(numerator) * 10**FRACTION_DECIMALS
+    units = (2 * scaled + denominator) // (2 * denominator)
     whole, part = divmod(units, 10**FRACTION_DECIMALS)
-    return f"{'-' if value < 0 and units else ''}{whole}.{part:0{FRACTION_DECIMALS}d}".rstrip("0").rstrip(".")
+    sign = "-" if numerator < 0 and units else ""
+    return f"{sign}{whole}.{part:0{FRACTION_DECIMALS}d}".rstrip("0") if part else f"{sign}{whole}"
+
+
+def _decimal(value: Fraction) -> str:
+    return decimal_text(value.numerator, value.denominator)
 
 
 def _line(values: Sequence[Cell]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date, timedelta
-from fractions import Fraction
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
@@ -12,16 +11,15 @@ from django.utils.translation import gettext
 
 from budgets import past
 from budgets.models import BudgetNode, Cluster, Person, Request
-from budgets.queries import day_of, midnight, today
-from portal.csv_files import Cell, csv_response, percent
+from budgets.queries import midnight, today
+from portal.csv_files import Cell, csv_response, decimal_text, percent
 from portal.formats import MILLI_S_PER_HOUR, hours_word
 from portal.pages import Page, cluster_named, clusters, day_named, render_page
 from portal.shares_csv import HEADER as SHARES_HEADER
 from portal.shares_csv import rows_to_export, shares_to_export
 from portal.views.node import node_named
 from portal.views.requests import visible
-from scheduler.models import UsageHour
-from scheduler.queries.usage import Books, balance_of
+from scheduler.queries.usage import totals_in_each
 
 USAGE_DAYS = 28
 USAGE_DAYS_MAX = 370
@@ -105,25 +103,21 @@ class RequestsExport(Page):
 
 def usage_rows(node: BudgetNode, cluster: Cluster, start: date, end: date) -> Iterator[tuple[Cell, ...]]:
     """A row for each day [start, end) and node of the subtree (as it hangs now) of which something is known; names and
-    parents are those of the day. Three queries.
+    parents are those of the day. Four queries.
     """
     nodes = {each.pk: each for each in BudgetNode.objects.filter(path__contains=[node.pk])}
     codes = dict(BudgetNode.objects.values_list("pk", "code"))
     then = past.since(midnight(start))
-    books: dict[tuple[date, int], Books] = {}
-    hours = UsageHour.objects.filter(
-        node__in=list(nodes), cluster=cluster, hour__gte=midnight(start), hour__lt=midnight(end)
-    )
-    for hour in hours.order_by("hour").iterator(chunk_size=5_000):
-        key = (day_of(hour.hour), hour.node_id)
-        books[key] = books.get(key, Books()) + balance_of(hour)
+    days = [start + timedelta(days=place) for place in range((end - start).days)]
     order = {pk: index for index, pk in enumerate(sorted(nodes, key=lambda pk: nodes[pk].path))}
-    for day, pk in sorted(books, key=lambda key: (key[0], order[key[1]])):
-        over = midnight(day + timedelta(days=1))
-        amounts = [Fraction(getattr(books[day, pk], part), MILLI_S_PER_HOUR) for part in PARTS.values()]
-        parent = codes.get(then.parent_at(nodes[pk], over) or 0, "")
-        name = then.name_at(nodes[pk], over)
-        yield (day, nodes[pk].code, name, parent, cluster.name, hours_word(cluster.unit), *amounts)
+    books = totals_in_each(nodes, cluster, [midnight(day) for day in days], midnight(end))
+    overs = [midnight(day + timedelta(days=1)) for day in days]
+    unit_hours = hours_word(cluster.unit)
+    for place, pk, found in sorted(books, key=lambda each: (each[0], order[each[1]])):
+        at, over = nodes[pk], overs[place]
+        amounts = (decimal_text(getattr(found, part), MILLI_S_PER_HOUR) for part in PARTS.values())
+        parent = codes.get(then.parent_at(at, over) or 0, "")
+        yield (days[place], at.code, then.name_at(at, over), parent, cluster.name, unit_hours, *amounts)
 
 
 def request_row(row: Request) -> tuple[Cell, ...]:

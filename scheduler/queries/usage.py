@@ -6,7 +6,7 @@ up, so the books of a day or of four weeks balance as well, to the unit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -164,6 +164,12 @@ EACH_SQL = TOTALS_SQL.replace("u.cluster_id = %(cluster)s", "u.cluster_id = ANY(
 EACH_SQL = EACH_SQL.replace("SELECT node, sum(", "SELECT node, cluster, sum(").replace("BY node", "BY node, cluster")
 """The same of several clusters at once."""
 
+EACH_STEP_SQL = TOTALS_SQL.replace(
+    "SELECT node, sum(", "SELECT width_bucket(hour, %(starts)s::timestamptz[]) - 1, node, sum("
+)
+EACH_STEP_SQL = EACH_STEP_SQL.replace("BY node", "BY 1, 2")
+"""The same of each step."""
+
 
 def totals(nodes: Sequence[BudgetNode], cluster: Cluster, start: datetime, end: datetime) -> dict[int, Books]:
     """The books of many nodes over the hours that begin in [start, end), by node id. One query."""
@@ -202,6 +208,20 @@ def by_step(
         for node_id, place, charged, entitled in cursor:
             found[node_id][place] = Delivered(charged, entitled)
     return found
+
+
+def totals_in_each(
+    nodes: Iterable[int], cluster: Cluster, starts: Sequence[datetime], end: datetime
+) -> list[tuple[int, int, Books]]:
+    """`totals` of each step that begins at one of `starts`, as (place of the step, node id, books), in no order; of
+    steps of which nothing is known there is none. One query.
+    """
+    values: dict[str, Any] = {
+        "cluster": cluster.pk, "nodes": list(nodes), "starts": list(starts), "start": starts[0], "end": end,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(EACH_STEP_SQL, values)
+        return [(place, node_id, Books(*sums)) for place, node_id, *sums in cursor]
 
 
 def totals_on_each(

@@ -160,6 +160,15 @@ def test_the_database_balances_hours_as_the_rule_does(lab, north) -> None:
         pk: (sum(each.charged_milli_s for each in values), sum(each.entitled_milli_s for each in values))
         for pk, values in found.items()
     } == {pk: (books.charged_milli_s, books.entitled_milli_s) for pk, books in plain.items()}
+    starts = steps(at(HOUR_S), at(40 * HOUR_S), Step.DAY).starts
+    place = {start: number for number, start in enumerate(starts)}
+    each: dict[tuple[int, int], usage.Books] = {}
+    for row in rows.filter(node__in=nodes):
+        key = (place[max(start for start in starts if start <= row.hour)], row.node_id)
+        each[key] = each.get(key, usage.Books()) + balance_of(row)
+    in_each = usage.totals_in_each([node.pk for node in nodes], north, starts, at(40 * HOUR_S))
+    assert sorted((number, pk) for number, pk, _ in in_each) == sorted(each)
+    assert {(number, pk): books for number, pk, books in in_each} == each
 
 
 def test_spans_are_cut_where_the_organisations_days_begin(settings) -> None:
