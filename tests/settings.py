@@ -11,13 +11,19 @@ from pathlib import Path
 from portal.supervisor.databases import allot
 from portal.supervisor.place import Place
 
-if "ALLOTMENT_TEST_DIR" not in os.environ:
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+"""Which of several processes that share the tests this is; each has databases of its own."""
+
+if "ALLOTMENT_TEST_DIR" not in os.environ or os.environ.get("ALLOTMENT_TEST_WORKER") != WORKER:
     TEST_DIR = Path(tempfile.mkdtemp(prefix="allotment-test-", dir="/tmp"))
     TEST_DIR.chmod(0o711)  # the servers' account has its folders inside
+    if "ALLOTMENT_TEST_DIR" in os.environ:  # these are of the process that shares out the tests
+        del os.environ["DATABASE_URL"], os.environ["REDIS_URL"]
     ADDRESSES = allot(Place.open(TEST_DIR))
     os.environ.update(ADDRESSES.environment)
     os.environ.update(
         ALLOTMENT_TEST_DIR=str(TEST_DIR),
+        ALLOTMENT_TEST_WORKER=WORKER,
         ALLOTMENT_DATA_DIR=str(TEST_DIR),
         ALLOTMENT_AGENT_TOKEN_FILE=str(Place.open(TEST_DIR).secret_path("agent_token")),
         ALLOTMENT_ANY_COMMANDS="true",
