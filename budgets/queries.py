@@ -111,9 +111,12 @@ def _rows(
                 unassigned=WHOLE_BASIS_POINTS - assigned if below else 0,
             )
         )
+        parts: dict[int, Fraction] = {}  # siblings often have equal shares, and exact products take long
         for child in below:
             part = given.get(child.pk, 0)
-            stack.append((child, part, entitlement * Fraction(part, WHOLE_BASIS_POINTS), depth + 1))
+            if part not in parts:
+                parts[part] = entitlement * Fraction(part, WHOLE_BASIS_POINTS)
+            stack.append((child, part, parts[part], depth + 1))
     return rows
 
 

@@ -8,7 +8,7 @@ same, and files for programs (portal/csv_files.py) are written without any of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
@@ -57,11 +57,21 @@ def half_up(value: Exact, decimals: int) -> str:
 
 def half_up_ratio(numerator: int, denominator: int, decimals: int) -> str:
     """`half_up` of a ratio of whole numbers that need not be in lowest terms: pages have thousands of them."""
+    return _half_up(numerator, denominator, decimals, separators())
+
+
+def half_up_ratios(numerators: Iterable[int], denominator: int, decimals: int) -> list[str]:
+    """`half_up_ratio` of each: the reader's language is looked up once."""
+    signs = separators()
+    return [_half_up(numerator, denominator, decimals, signs) for numerator in numerators]
+
+
+def _half_up(numerator: int, denominator: int, decimals: int, separators: tuple[str, str]) -> str:
     scaled = abs(numerator) * 10**decimals
     units = (2 * scaled + denominator) // (2 * denominator)
     whole, part = divmod(units, 10**decimals)
     sign = MINUS if numerator < 0 and units else ""
-    point, comma = separators()
+    point, comma = separators
     return f"{sign}{grouped(whole, comma)}" + (f"{point}{part:0{decimals}d}" if decimals else "")
 
 

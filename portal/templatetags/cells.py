@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from django import template
 from django.utils.html import format_html_join
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from portal import formats
 
@@ -16,7 +16,8 @@ register = template.Library()
 @register.simple_tag
 def hour_cells(*amounts: int) -> SafeString:
     """A cell for each amount of device time, in hours with one decimal."""
-    return number_cells(formats.half_up_ratio(amount, formats.MILLI_S_PER_HOUR, 1) for amount in amounts)
+    texts = formats.half_up_ratios(amounts, formats.MILLI_S_PER_HOUR, 1)
+    return mark_safe("".join([f'<td class="num">{text}</td>' for text in texts]))  # digits and their separators
 
 
 @register.simple_tag

@@ -239,22 +239,21 @@ def children_over_time(children: Sequence[Child], cluster: Cluster, period: Peri
     if not known:
         return {"children_chart": None}
     steps = period.steps
-    found = usage.by_step([child.row.node for child in known], cluster, steps.starts, steps.end)
-    amounts = {pk: [each.charged_milli_s for each in values] for pk, values in found.items()}
     most = min(TEAMS_DRAWN, charts.MARKS_MAX // (2 * len(steps.starts) + 1) - 1)  # each has bars and an edge
     drawn = {
         child.row.node.pk
         for child in sorted(known, key=lambda each: (-each.books.charged_milli_s, each.row.node.code))[:most]
     }
     named = [child.row.node for child in known if child.row.node.pk in drawn]
-    rest = [amounts[child.row.node.pk] for child in known if child.row.node.pk not in drawn]
+    others = [child.row.node for child in known if child.row.node.pk not in drawn]
+    amounts, rest = usage.charged_by_step(named, others, cluster, steps.starts, steps.end)
     series: list[tuple[str, int | None, Sequence[int]]] = [(node.code, node.colour, amounts[node.pk]) for node in named]
-    if rest:
-        series.append((gettext("all others"), None, [sum(column) for column in zip(*rest, strict=True)]))
+    if others:
+        series.append((gettext("all others"), None, rest))
     return {
         "children_chart": figure_charts.who_got(series, steps, cluster),
         "children_named": named,
-        "has_others": bool(rest),
+        "has_others": bool(others),
         "children_steps": steps,
         "children_rows": [
             (start, [values[place] for _, _, values in series]) for place, start in enumerate(steps.starts)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from typing import Any
 
 from django.core.exceptions import BadRequest
 from django.db import connection
@@ -134,7 +135,7 @@ def lines(
 
 
 SPARK_SQL = """
-    SELECT node_id, floor(extract(epoch FROM hour - %(start)s::timestamptz) / 86400)::int,
+    SELECT node_id, width_bucket(hour, %(starts)s::timestamptz[]) - 1,
         sum(charged_milli_s)::bigint, sum(entitled_milli_s)::bigint
     FROM scheduler_usagehour
     WHERE cluster_id = %(cluster)s AND node_id = ANY(%(nodes)s) AND hour >= %(start)s AND hour < %(end)s
@@ -143,10 +144,12 @@ SPARK_SQL = """
 
 def daily_ratios(nodes: Sequence[BudgetNode], cluster: Cluster, end: datetime) -> dict[int, list[Fraction | None]]:
     """Delivered over entitled on each of the last SPARK_DAYS spans of 24 hours, by node id. One query."""
-    start = end - timedelta(days=SPARK_DAYS)
+    start = end.astimezone(UTC) - timedelta(days=SPARK_DAYS)  # by the clock, a day can have 23 or 25
     found: dict[int, list[Fraction | None]] = {node.pk: [None] * SPARK_DAYS for node in nodes}
+    starts = [start + timedelta(days=day) for day in range(SPARK_DAYS)]
+    values: dict[str, Any] = {"cluster": cluster.pk, "nodes": list(found), "starts": starts, "start": start, "end": end}
     with connection.cursor() as cursor:
-        cursor.execute(SPARK_SQL, {"cluster": cluster.pk, "nodes": list(found), "start": start, "end": end})
+        cursor.execute(SPARK_SQL, values)
         for pk, day, charged, entitled in cursor:
             found[pk][day] = Fraction(charged, entitled) if entitled else None
     return found

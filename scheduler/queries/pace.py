@@ -150,11 +150,13 @@ def _forecast(ratios: Sequence[float], to_come: Sequence[int], so_far: int, *, s
     chance = Random(seed)
     mean = sum(ratios) / len(ratios)
     whole = sum(to_come)
+    # Behind the last day comes the first one again.
+    stretches = [[ratios[(begin + step) % len(ratios)] for step in range(STRETCH_DAYS)] for begin in range(len(ratios))]
     ends = []
     for _ in range(DRAWS):
-        past = _stretches(ratios, len(ratios), chance)
+        past = _drawn(stretches, len(ratios), chance)
         moved = sum(past) / len(past) - mean
-        days = _stretches(ratios, len(to_come), chance)
+        days = _drawn(stretches, len(to_come), chance)
         total = sum(ratio * entitled for ratio, entitled in zip(days, to_come, strict=True)) + moved * whole
         ends.append(max(0.0, total))
     ends.sort()
@@ -163,10 +165,10 @@ def _forecast(ratios: Sequence[float], to_come: Sequence[int], so_far: int, *, s
     return Forecast(low, middle, high, len(ratios))
 
 
-def _stretches(ratios: Sequence[float], days: int, chance: Random) -> list[float]:
-    """So many days, in stretches of STRETCH_DAYS that begin anywhere; behind the last day comes the first one again."""
+def _drawn(stretches: Sequence[Sequence[float]], days: int, chance: Random) -> list[float]:
+    """So many days, in stretches that begin anywhere."""
     found: list[float] = []
     while len(found) < days:
-        begin = chance.randrange(len(ratios))
-        found += [ratios[(begin + step) % len(ratios)] for step in range(STRETCH_DAYS)]
+        begin = chance.randrange(len(stretches))
+        found += stretches[begin]
     return found[:days]

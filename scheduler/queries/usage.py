@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import add, attrgetter
 from typing import Any
 
 from django.db import connection
@@ -65,7 +66,11 @@ class Books:
 
     def __add__(self, other: Books) -> Books:
         """Both together."""
-        return Books(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Books)))
+        return Books(*map(add, _AMOUNTS(self), _AMOUNTS(other)))
+
+
+_AMOUNTS = attrgetter(*(field.name for field in fields(Books)))
+"""All amounts of books, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +123,15 @@ def series(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, s
     One query.
     """
     step = Step(step)
+    rows = UsageHour.objects.filter(node=node, cluster=cluster, hour__gte=start, hour__lt=end).order_by("hour")
     hours = [
-        (row.hour, balance_of(row))
-        for row in UsageHour.objects.filter(node=node, cluster=cluster, hour__gte=start, hour__lt=end).order_by("hour")
+        (
+            hour,
+            balance(charged=charged, uncharged=uncharged, demand=demand, entitled=entitled, available=available),
+        )
+        for hour, charged, uncharged, demand, entitled, available in rows.values_list(
+            "hour", "charged_milli_s", "uncharged_milli_s", "demand_milli_s", "entitled_milli_s", "available_milli_s"
+        )
     ]
     points: list[Point] = []
     for hour, books in hours:
@@ -208,6 +219,33 @@ def by_step(
         for node_id, place, charged, entitled in cursor:
             found[node_id][place] = Delivered(charged, entitled)
     return found
+
+
+CHARGED_SQL = STEPS_SQL.replace("SELECT node_id,", "SELECT CASE WHEN node_id = ANY(%(apart)s) THEN node_id END,")
+"""The same of some nodes one by one, and of the others together."""
+
+
+def charged_by_step(
+    apart: Sequence[BudgetNode],
+    together: Sequence[BudgetNode],
+    cluster: Cluster,
+    starts: Sequence[datetime],
+    end: datetime,
+) -> tuple[dict[int, list[int]], list[int]]:
+    """What was delivered in each step that begins at one of `starts`, in thousandths of the unit times seconds: to each
+    node `apart`, by node id, and to those `together`. One query.
+    """
+    found = {node.pk: [0] * len(starts) for node in apart}
+    rest = [0] * len(starts)
+    values: dict[str, Any] = {
+        "cluster": cluster.pk, "nodes": [node.pk for node in (*apart, *together)], "apart": list(found),
+        "starts": list(starts), "start": starts[0], "end": end,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(CHARGED_SQL, values)
+        for node_id, place, charged, _ in cursor:
+            (rest if node_id is None else found[node_id])[place] = charged
+    return found, rest
 
 
 def totals_in_each(

@@ -169,6 +169,10 @@ def test_the_database_balances_hours_as_the_rule_does(lab, north) -> None:
     in_each = usage.totals_in_each([node.pk for node in nodes], north, starts, at(40 * HOUR_S))
     assert sorted((number, pk) for number, pk, _ in in_each) == sorted(each)
     assert {(number, pk): books for number, pk, books in in_each} == each
+    charged = {pk: [each[number, pk].charged_milli_s for number in range(len(starts))] for pk in plain}
+    apart, together = usage.charged_by_step(nodes[:1], nodes[1:], north, starts, at(40 * HOUR_S))
+    assert apart == {nodes[0].pk: charged[nodes[0].pk]}
+    assert together == [sum(column) for column in zip(*(charged[node.pk] for node in nodes[1:]), strict=True)]
 
 
 def test_spans_are_cut_where_the_organisations_days_begin(settings) -> None:
