@@ -75,7 +75,9 @@ def test_nothing_yet(lab: Laboratory, desk: Callable[..., Page], live_server) ->
 @pytest.mark.long
 def test_names_that_are_long_or_read_from_the_right(lab: Laboratory, desk: Callable[..., Page], live_server) -> None:
     made = busy_with_names(lab)
-    paths = (*LISTS, "/budget/A/", "/budget/A1/", f"/workloads/{made.code}/", f"/people/{lab.ada.pk}/", "/requests/1/")
+    asked = Request.objects.earliest("pk")
+    of_one = (f"/workloads/{made.code}/", f"/people/{lab.ada.pk}/", f"/requests/{asked.pk}/")
+    paths = (*LISTS, "/budget/A/", "/budget/A1/", *of_one)
     found = looked_at(desk(lab.max), live_server.url, paths, "names")
     found += looked_at(desk(lab.max), live_server.url, paths, "turned", turned=True)
     assert not found, found
