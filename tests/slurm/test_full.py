@@ -163,7 +163,8 @@ def test_drains_go_both_ways_and_leave_contracts_alone(site: Site) -> None:
 
 
 def test_what_others_hold_is_not_free(site: Site) -> None:
-    site.slurm.run("sbatch", "--gpus=3", "--nodes=1", "--nodelist=n1", "--wrap", "sleep 300", "-o", "/dev/null")
+    asked = ("--parsable", "--gpus=3", "--nodes=1", "--nodelist=n1", "--wrap", "sleep 300", "-o", "/dev/null")
+    foreign = site.slurm.run("sbatch", *asked).strip()
     site.until(lambda: site.node("n1").taken_milli == 3_000)
     whole = site.submit("sleep", "300", gpus=12)
     small = site.submit("sleep", "300", gpus=1)
@@ -176,8 +177,7 @@ def test_what_others_hold_is_not_free(site: Site) -> None:
     assert large.state == "queued"
     site.link.refresh_from_db()
     assert [(each["nodes"], each["devices"]) for each in site.link.foreign] == [(["n1"], 3)]
-    foreign = next(job for job in site.jobs() if not job.comment)
-    site.slurm.run("scancel", str(foreign.id))
+    site.slurm.run("scancel", foreign)
     site.wait(large, "finished")
     assert site.node("n1").taken_milli == 0
 
