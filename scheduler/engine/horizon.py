@@ -97,7 +97,7 @@ class Horizon:
         self.seen = len(snapshot.nodes.changes)
         """How far in the log of changed nodes it has looked."""
         largest_milli = snapshot.nodes.largest_milli
-        sizes = {group.size_milli for queue in snapshot.queues.values() for group in queue.funded_groups.values()}
+        sizes = {group.size_milli for group in snapshot.stirred.funded}
         self._needs = sorted({max(size, DEVICE_MILLI) for size in sizes if size <= largest_milli})
         self._most_whole_milli = max((size for size in sizes if size > largest_milli), default=0)
         end = self.line.end

@@ -56,8 +56,7 @@ class Claimant:
         self.workload = workload
         self.leaf = trial.snapshot.leaf(workload.leaf)
         self.reach = trial.reaches.of(workload)
-        promise = trial.snapshot.reservations.get(workload.id)
-        self.due: Reservation | None = promise if promise is not None and promise.at_s <= trial.now_s else None
+        self.due = due_promise(trial, workload)
 
     def has_been_served_less(self, victim: HeldRun) -> bool:
         """Rules (b) and (c) but for the end of the contract."""
@@ -85,6 +84,12 @@ class Claimant:
         return victim.started_s >= promise.made_s and not promise.holdings.keys().isdisjoint(victim.holdings)
 
 
+def due_promise(trial: Trial, workload: Workload) -> Reservation | None:
+    """What was promised to a workload, if the instant has come: rule (d)."""
+    promise = trial.snapshot.reservations.get(workload.id)
+    return promise if promise is not None and promise.at_s <= trial.now_s else None
+
+
 def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
     """Whether there is too little that is free or could be taken over now, by rules (a) to (c), whatever was promised.
 
@@ -106,9 +111,7 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     who could have been spared.
     """
     snapshot = trial.snapshot
-    promise = snapshot.reservations.get(workload.id)
-    is_due = promise is not None and promise.at_s <= trial.now_s
-    if not is_due and is_out_of_reach(trial, workload):
+    if due_promise(trial, workload) is None and is_out_of_reach(trial, workload):
         return None
     claimant = Claimant(trial, workload)
     if is_whole_nodes(snapshot, workload.size_milli):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from .values import Workload
 
@@ -129,11 +129,6 @@ class LeafQueue:
     def of(self, workload: Workload) -> list[QueueEntry]:
         """The one of the two queues that a workload belongs to."""
         return self.funded if workload.min_runtime_s else self.unallocated
-
-    def groups(self) -> Iterator[Group]:
-        """All groups."""
-        yield from self.funded_groups.values()
-        yield from self.unallocated_groups.values()
 
     def group(self, workload: Workload) -> Group:
         """The group that a workload belongs to, made if there is none."""

@@ -262,10 +262,7 @@ class Reaches:
         self._is_settled = False
 
     def look_again(self) -> None:
-        """The pass has come to its end: what is asked from now on is asked of this state."""
-        self._renew()
-
-    def _renew(self) -> None:
+        """What is asked from now on is asked of this state: where all will be asked about, look at all at once."""
         if self._for_all and not self._is_current():
             self._horizon = Horizon(self._snapshot)
             self._is_settled = True
@@ -374,7 +371,7 @@ class Reaches:
             if known.sides is sides or known.sides == sides:
                 known.sides = sides
                 return known
-            beaten = _leaves_below(snapshot, (name for level in sides for name in level))
+            beaten = _leaves_below(snapshot, sides)
         if known.sides != sides:
             known.shift(snapshot, beaten, sides)
         return known
@@ -382,14 +379,16 @@ class Reaches:
     def _begin(self, leaf: TreeNode, priority: int) -> Reach:
         reach = Reach(leaf, priority)
         if self._for_all and self._horizon is None:
-            self._renew()
+            self.look_again()
         horizon = self._horizon
         if horizon is not None and horizon.covers(leaf.id):
             sides = horizon.sides[leaf.id]
-            beaten = _leaves_below(self._snapshot, (name for level in sides for name in level))
+            beaten = _leaves_below(self._snapshot, sides)
             reach.begin_with(horizon.amounts(leaf.id, priority), horizon.seen, beaten, sides)
         return reach
 
 
-def _leaves_below(snapshot: Snapshot, sides: Iterable[str]) -> frozenset[str]:
-    return frozenset(leaf for side in sides for leaf in snapshot.tree.nodes[side].leaf_ids)
+def _leaves_below(snapshot: Snapshot, sides: Iterable[Iterable[str]]) -> frozenset[str]:
+    """The leaves of all siblings, given by level."""
+    nodes = snapshot.tree.nodes
+    return frozenset(leaf for level in sides for name in level for leaf in nodes[name].leaf_ids)
