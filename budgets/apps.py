@@ -8,3 +8,10 @@ class BudgetsConfig(AppConfig):
 
     name = "budgets"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Have the tokens of people who are disabled ended."""
+        from budgets import hooks
+        from budgets.services import tokens
+
+        hooks.person_disabled.append(tokens.end_all)

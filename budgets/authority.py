@@ -207,6 +207,11 @@ def _administers(person: Person) -> bool:
     return any(role == Role.ADMINISTRATOR for _, role in roles_of(person))
 
 
+def _sees_to_tokens(person: Person, owner: Person | None) -> bool:
+    """Everybody to their own; to others' operators, and administrators, who see to people."""
+    return owner is not None and (owner.pk == person.pk or _operates(person) or _administers(person))
+
+
 signed_in: rules.Predicate = rules.always_allow
 """Everyone signed in: `may` has seen to that."""
 
@@ -228,4 +233,5 @@ register("review.present", _at_review(Role.MANAGER, Role.REVIEWER))
 register("review.decide", _at_review(Role.MANAGER))
 register("comment.see_reviewers", rules.Predicate(_hears_reviewers, name="decides it or reviews"))
 register("person.change", rules.Predicate(lambda person, _thing: _administers(person), name="is an administrator"))
+register("token.revoke", rules.Predicate(_sees_to_tokens, name="sees to tokens"))
 register("house.change", _somewhere_above(Role.MANAGER))

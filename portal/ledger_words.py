@@ -43,6 +43,8 @@ VERBS = {
     "person.disabled": gettext_lazy("account disabled"),
     "person.enabled": gettext_lazy("account enabled"),
     "person.erased": gettext_lazy("name erased"),
+    "token.created": gettext_lazy("access token made"),
+    "token.revoked": gettext_lazy("access token ended"),
     "house.changed": gettext_lazy("rules of the house changed"),
     "cluster.rules": gettext_lazy("rules of a cluster changed"),
 }

@@ -20,6 +20,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.str("ALLOTMENT_DATA_DIR", default=str(BASE_DIR / "data")))
 """The folder of everything that is written outside the database."""
 
+SEALING_KEY_MIN_CHARS = 32
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -49,6 +50,12 @@ SECRET_KEY = secret("SECRET_KEY")
 HAS_LASTING_SECRET_KEY = bool(SECRET_KEY)
 """Whether sessions outlive this process; the web process refuses to start without (see wsgi.py)."""
 SECRET_KEY = SECRET_KEY or secrets.token_urlsafe(50)
+SEALING_KEYS = secret("ALLOTMENT_SEALING_KEYS").split()
+"""The first seals what the database keeps of secrets, every one opens it (budgets/sealing.py). What was sealed while
+there was none but SECRET_KEY is opened by that."""
+if any(len(each) < SEALING_KEY_MIN_CHARS for each in SEALING_KEYS):
+    raise ImproperlyConfigured(f"ALLOTMENT_SEALING_KEYS: each must have {SEALING_KEY_MIN_CHARS} characters or more")
+SEALING_KEYS = [*SEALING_KEYS, SECRET_KEY] if HAS_LASTING_SECRET_KEY else SEALING_KEYS
 AGENT_TOKEN = secret("ALLOTMENT_AGENT_TOKEN")
 """What a node's agent shows to join; empty means that no agent can join."""
 
@@ -281,6 +288,10 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 SESSION_COOKIE_AGE = int(timedelta(days=7).total_seconds())
+TOKEN_MAX_DAYS = env.int("ALLOTMENT_TOKEN_MAX_DAYS", default=365)
+"""The longest time for which an access token can be made; it holds for those that were made before as well."""
+if not 1 <= TOKEN_MAX_DAYS <= 3_650:
+    raise ImproperlyConfigured(f"ALLOTMENT_TOKEN_MAX_DAYS: {TOKEN_MAX_DAYS} is not a number of days from 1 to 3650")
 
 # --- Safety -----------------------------------------------------------------------------------------------------------
 
@@ -324,7 +335,10 @@ STORAGES = {
 # --- The API ----------------------------------------------------------------------------------------------------------
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "portal.api.authentication.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "DEFAULT_PAGINATION_CLASS": "rest_framework.pagination.PageNumberPagination",

@@ -13,12 +13,14 @@ from budgets.models.record import LedgerEntry
 from budgets.models.requests import OPEN_STATES, Attachment, Comment, Reallocation, ReallocationLine, Request, State
 from budgets.models.reviews import FollowUp, Review, ReviewItem, Voice
 from budgets.models.roles import Delegation, House, Role, RoleGrant
+from budgets.models.tokens import AccessToken, Scope
 from budgets.models.tree import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Share
 
 __all__ = [
     "ALWAYS_SENT",
     "OPEN_STATES",
     "WHOLE_BASIS_POINTS",
+    "AccessToken",
     "Attachment",
     "BooksCheck",
     "BudgetNode",
@@ -41,6 +43,7 @@ __all__ = [
     "ReviewItem",
     "Role",
     "RoleGrant",
+    "Scope",
     "Share",
     "ShareImport",
     "SingletonRange",

@@ -119,6 +119,7 @@ class Simulations(Api):
     """Those that one may see, the latest first; and asking for one more."""
 
     known = frozenset({"cursor", "limit"})
+    scopes = {"POST": "submit"}
 
     @extend_schema(operation_id="simulations_list", responses=SimulationOut(many=True), parameters=PAGING)
     def get(self, request: Request) -> Response:

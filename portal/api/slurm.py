@@ -58,6 +58,8 @@ class ResyncOut(serializers.Serializer):
 class Slurm(Api):
     """One cluster's Slurm."""
 
+    scopes = {"POST": "operate"}
+
     @extend_schema(responses=SlurmOut)
     def get(self, request: Request, cluster: str) -> Response:
         """How it is."""

@@ -6,7 +6,7 @@ ISO 8601 in UTC. Lists come page by page: `next` is the address of the page that
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -52,6 +52,8 @@ class Api(APIView):
 
     permission_classes = [IsAuthenticated]
     known: frozenset[str] = frozenset()
+    scopes: Mapping[str, str] = {}
+    """The scope that a token needs, by method (portal/api/scopes.py)."""
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
         """Problem documents."""
@@ -129,6 +131,8 @@ class Tree(Api):
 class Shares(Api):
     """The shares of a node's children on a cluster, all dates; its managers set them."""
 
+    scopes = {"POST": "decide"}
+
     @extend_schema(responses=serializers.ShareOut(many=True))
     def get(self, request: Request, cluster: str, code: str) -> Response:
         """Dated shares."""
@@ -196,6 +200,7 @@ class Workloads(Api):
     """All workloads; submitting one or an array."""
 
     known = frozenset({"cursor", "limit", "find", "cluster", "state", "owner"})
+    scopes = {"POST": "submit"}
 
     @extend_schema(
         responses=serializers.WorkloadOut(many=True),
@@ -235,6 +240,8 @@ class WorkloadDetail(Api):
 
 class Cancel(Api):
     """Cancelling a workload."""
+
+    scopes = {"POST": "submit"}
 
     @extend_schema(request=serializers.CancelIn, responses=serializers.WorkloadOut)
     def post(self, request: Request, code: str) -> Response:

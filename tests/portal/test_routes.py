@@ -42,7 +42,7 @@ def same(pattern: str, path: str, **more: object) -> Route:
 
 def api(pattern: str, path: str) -> Route:
     """A part of the API that everyone signed in may read."""
-    return Route(pattern, path, (403, OK, OK, OK, OK))
+    return Route(pattern, path, (401, OK, OK, OK, OK))
 
 
 ROUTES = [
@@ -209,40 +209,40 @@ ROUTES = [
     Route("simulator/<int:number>/timeline/", "/simulator/{simulation}/timeline/", (SIGN_IN, 404, 404, 404, 404)),
     same("simulator/<int:number>/figures/", "/simulator/{simulation}/figures/"),
     Route("simulator/<int:number>/scenario/", "/simulator/{simulation}/scenario/", (SIGN_IN, 404, 404, 404, 404)),
-    Route("api/v1/schema/", "/api/v1/schema/", (403, OK, OK, OK, OK)),
+    Route("api/v1/schema/", "/api/v1/schema/", (401, OK, OK, OK, OK)),
     api("api/v1/glossary/", "/api/v1/glossary/"),
     api("api/v1/clusters/", "/api/v1/clusters/"),
     api("api/v1/clusters/<slug:cluster>/tree/", "/api/v1/clusters/north/tree/"),
     api("api/v1/clusters/<slug:cluster>/queue/", "/api/v1/clusters/north/queue/"),
     api("api/v1/clusters/<slug:cluster>/nodes/", "/api/v1/clusters/north/nodes/"),
-    Route("api/v1/clusters/<slug:cluster>/slurm/", "/api/v1/clusters/north/slurm/", (403, 404, 404, 404, 404)),
+    Route("api/v1/clusters/<slug:cluster>/slurm/", "/api/v1/clusters/north/slurm/", (401, 404, 404, 404, 404)),
     api("api/v1/clusters/<slug:cluster>/repairs/", "/api/v1/clusters/north/repairs/"),
     api("api/v1/clusters/<slug:cluster>/shares/<str:code>/", "/api/v1/clusters/north/shares/A/"),
     Route(
         "api/v1/clusters/<slug:cluster>/shares/<str:code>/",
         "/api/v1/clusters/north/shares/A/",
-        (403, 403, 403, 400, 403),
+        (401, 403, 403, 400, 403),
         "post",
     ),
     api("api/v1/budget/<str:code>/usage/", "/api/v1/budget/A/usage/?cluster=north"),
     api("api/v1/budget/<str:code>/pace/", "/api/v1/budget/A/pace/"),
     api("api/v1/budget/<str:code>/people/", "/api/v1/budget/A/people/"),
-    Route("api/v1/budget/<str:code>/priorities/", "/api/v1/budget/A1/priorities/", (403, 404, OK, OK, OK)),
+    Route("api/v1/budget/<str:code>/priorities/", "/api/v1/budget/A1/priorities/", (401, 404, OK, OK, OK)),
     api("api/v1/clusters/<slug:cluster>/pyramid/", "/api/v1/clusters/north/pyramid/"),
     api("api/v1/clusters/<slug:cluster>/fairness/", "/api/v1/clusters/north/fairness/"),
     api("api/v1/clusters/<slug:cluster>/waits/", "/api/v1/clusters/north/waits/"),
     api("api/v1/clusters/<slug:cluster>/squatting/", "/api/v1/clusters/north/squatting/"),
     api("api/v1/simulations/", "/api/v1/simulations/"),
-    Route("api/v1/simulations/", "/api/v1/simulations/", (403, 400, 400, 400, 400), "post"),
+    Route("api/v1/simulations/", "/api/v1/simulations/", (401, 400, 400, 400, 400), "post"),
     api("api/v1/simulations/<int:number>/", "/api/v1/simulations/{simulation}/"),
     api("api/v1/workloads/", "/api/v1/workloads/"),
-    Route("api/v1/workloads/", "/api/v1/workloads/", (403, 400, 400, 400, 400), "post"),
+    Route("api/v1/workloads/", "/api/v1/workloads/", (401, 400, 400, 400, 400), "post"),
     api("api/v1/workloads/<str:code>/", "/api/v1/workloads/{running}/"),
     api("api/v1/workloads/<str:code>/explain/", "/api/v1/workloads/{running}/explain/"),
     api("api/v1/workloads/<str:code>/try/", "/api/v1/workloads/{waiting}/try/"),
     api("api/v1/workloads/<str:code>/runs/<int:number>/preempted/", "/api/v1/workloads/{held}/runs/1/preempted/"),
-    Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{running}/cancel/", (403, 405, 405, 405, 405)),
-    Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{held}/cancel/", (403, OK, 404, 404, OK), "post"),
+    Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{running}/cancel/", (401, 405, 405, 405, 405)),
+    Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{held}/cancel/", (401, OK, 404, 404, OK), "post"),
     # The agents' own tokens open these, and no person's session does: tests/executors/ has what tokens get.
     # What is not in their form at all is 400 before a token is looked at.
     Route("api/v1/agent/register", "/api/v1/agent/register", (401, 401, 401, 401, 401), "post"),
