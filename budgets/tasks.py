@@ -7,16 +7,29 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from budgets.services import balances, endings, follow_ups, people, reallocation_deadlines, request_deadlines, sending
+from budgets.services import (
+    balances,
+    endings,
+    follow_ups,
+    kept_answers,
+    people,
+    reallocation_deadlines,
+    request_deadlines,
+    sending,
+)
 
 
 @shared_task(ignore_result=True)
 def keep_deadlines() -> int:
-    """Beat's, each minute: what is due is applied or goes up, and whoever was disabled loses what they held."""
+    """Beat's, each minute: what is due is applied or goes up, whoever was disabled loses what they held.
+
+    Answers that were kept for requests sent again are forgotten in time.
+    """
     changed = people.sweep()
     changed += reallocation_deadlines.apply_due()
     changed += reallocation_deadlines.settle()
     changed += follow_ups.ask_due()
+    kept_answers.sweep()
     return changed + request_deadlines.escalate()
 
 

@@ -6,6 +6,7 @@ Rows change only through `budgets.services`; what must always hold is a constrai
 
 from budgets.models.balances import BooksCheck
 from budgets.models.imports import ShareImport
+from budgets.models.kept_answers import KeptAnswer
 from budgets.models.messages import ALWAYS_SENT, Digest, Kind, Message, MessageChoice, Threshold, Webhook
 from budgets.models.people import Person
 from budgets.models.ranges import DateRange, SingletonRange, spell
@@ -31,6 +32,7 @@ __all__ = [
     "Digest",
     "FollowUp",
     "House",
+    "KeptAnswer",
     "Kind",
     "LedgerEntry",
     "Message",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied
@@ -21,7 +22,11 @@ TITLES = {
     405: gettext_lazy("No such method here"),
     406: gettext_lazy("Not to be had in that form"),
     409: gettext_lazy("It was changed meanwhile"),
+    412: gettext_lazy("It was changed meanwhile"),
+    413: gettext_lazy("Too large"),
     415: gettext_lazy("Not in that form"),
+    422: gettext_lazy("That can't be done"),
+    428: gettext_lazy("Say what you read"),
     429: gettext_lazy("Too many requests"),
 }
 
@@ -84,6 +89,10 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         return problem(403, str(error) or gettext("You may see this, but not do it."))
     if isinstance(error, exceptions.APIException):
         response = problem(error.status_code, str(error.detail))
+        if getattr(error, "auth_header", None):
+            response.headers["WWW-Authenticate"] = error.auth_header
+        if getattr(error, "wait", None):
+            response.headers["Retry-After"] = str(math.ceil(error.wait))
         if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
             response.data["title"] = TITLES[401]
         return response

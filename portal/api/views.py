@@ -6,7 +6,6 @@ ISO 8601 in UTC. Lists come page by page: `next` is the address of the page that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,18 +15,15 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.exceptions import ValidationError
-from rest_framework.pagination import CursorPagination
-from rest_framework.permissions import IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import BaseSerializer
-from rest_framework.views import APIView
 
 from budgets.authority import may
-from budgets.models import BudgetNode, Cluster, Person, Share
+from budgets.models import BudgetNode, Cluster, Share
 from budgets.queries import today, tree_on
 from budgets.services import reallocations
-from portal.api import problems, serializers
+from portal.api import serializers
+from portal.api.base import PAGING, Api, Pages
 from portal.clusters import sizes_milli
 from portal.pages import choice, cluster_named, clusters, day_named, whole_number
 from portal.views.node import node_named
@@ -40,63 +36,6 @@ from scheduler.services import rollout, workloads
 
 MAX_DAYS = 92
 """The longest time that usage is given for at once."""
-
-PAGING = [
-    OpenApiParameter("cursor", str, description="the page, as `next` names it"),
-    OpenApiParameter("limit", int, description="rows, 1 to 200; 50 unless said"),
-]
-
-
-class Api(APIView):
-    """What every view of the API shares. `known` are the parameters that its URL may have."""
-
-    permission_classes = [IsAuthenticated]
-    known: frozenset[str] = frozenset()
-    scopes: Mapping[str, str] = {}
-    """The scope that a token needs, by method (portal/api/scopes.py)."""
-
-    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response | None]:
-        """Problem documents."""
-        return problems.answer
-
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Refuse parameters that nobody reads."""
-        super().initial(request, *args, **kwargs)
-        unknown = sorted(set(request.query_params) - self.known)
-        if unknown:
-            raise ValidationError({unknown[0]: [gettext("There is no such parameter.")]})
-
-    def person(self) -> Person:
-        """Who asks."""
-        person: Person = self.request.user  # type: ignore[assignment]
-        return person
-
-    def read(self, serializer: BaseSerializer) -> dict[str, Any]:
-        """What was sent, checked."""
-        serializer.is_valid(raise_exception=True)
-        return serializer.validated_data
-
-
-class Pages(CursorPagination):
-    """Pages by cursor: stable while rows come in. At most 200 rows."""
-
-    page_size = 50
-    max_page_size = 200
-    page_size_query_param = "limit"
-
-    def get_page_size(self, request: Request) -> int | None:
-        """As many rows as the address asks for.
-
-        Raises:
-            ValidationError: not a whole number within the bounds.
-        """
-        text = request.query_params.get("limit", "")
-        if text and not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= self.max_page_size):
-            message = gettext("must be a whole number from 1 to {most}").format(most=self.max_page_size)
-            raise ValidationError({"limit": [message]})
-        return super().get_page_size(request)
-
-    ordering: Any = ("-submitted_at", "-pk")
 
 
 class Clusters(Api):
