@@ -228,6 +228,7 @@ add(
         # people
         gettext_noop("From {date} until {date_2} you decide for {name} at {code}"),
         gettext_noop("{name} can't sign in any more"),
+        gettext_noop("Your access token {code} was revoked"),
         gettext_noop("Their requests and workloads go on; what waited for their decision goes to the level above."),
         # reviews
         gettext_noop("{name}: budget review of {code} on {when}"),
@@ -332,5 +333,7 @@ add(
         gettext_noop("node"),
         gettext_noop("upper"),
         gettext_noop("display name"),
+        gettext_noop("token"),
+        gettext_noop("scopes"),
     )
 )

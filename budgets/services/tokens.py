@@ -21,8 +21,8 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext
 
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import AccessToken, BudgetNode, Person, Scope
-from budgets.services import checks, ledger
+from budgets.models import AccessToken, BudgetNode, Kind, Person, Scope
+from budgets.services import checks, ledger, messages
 
 PREFIX = "allot_"
 ALPHABET = string.ascii_letters + string.digits
@@ -125,6 +125,15 @@ def revoke(*, token: AccessToken, by: Person, reason: str = "", now: datetime | 
         row.ended_at, row.ended_by = at, by
         row.save(update_fields=["ended_at", "ended_by"])
         _entry("token.revoked", row.person, by=by, before=_plain(row), after={"person": row.person_id}, reason=why)
+        if by.pk != row.person_id:
+            messages.tell(
+                to=[row.person],
+                kind=Kind.DECISION,
+                subject=f"Your access token {row.prefix} was revoked",
+                text=f"{by}: {why}",
+                path="/tokens/",
+                key=f"token:{row.pk}:revoked",
+            )
     return row
 
 

@@ -4,7 +4,7 @@ from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
-from portal.api import explaining, figures, simulations, slurm, views, words
+from portal.api import explaining, figures, me, simulations, slurm, tokens, views, words
 
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
@@ -27,6 +27,9 @@ urlpatterns = [
     path("clusters/<slug:cluster>/squatting/", figures.Squatting.as_view(), name="api-squatting"),
     path("simulations/", simulations.Simulations.as_view(), name="api-simulations"),
     path("simulations/<int:number>/", simulations.SimulationDetail.as_view(), name="api-simulation"),
+    path("me/", me.Me.as_view(), name="api-me"),
+    path("tokens/", tokens.Tokens.as_view(), name="api-tokens"),
+    path("tokens/<int:number>/", tokens.TokenDetail.as_view(), name="api-token"),
     path("workloads/", views.Workloads.as_view(), name="api-workloads"),
     path("workloads/<str:code>/", views.WorkloadDetail.as_view(), name="api-workload"),
     path("workloads/<str:code>/explain/", explaining.Explain.as_view(), name="api-explain"),

@@ -12,7 +12,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
 from budgets.queries import today
-from budgets.services import comments, delegations, imports, reallocations, requests, reviews
+from budgets.services import comments, delegations, imports, reallocations, requests, reviews, tokens
 from scheduler.models import Simulation
 from scheduler.queries import review_figures
 from scheduler.services import simulations
@@ -116,6 +116,12 @@ ROUTES = [
     same("messages/webhook/", "/messages/webhook/"),
     Route("messages/webhook/", "/messages/webhook/", (SIGN_IN, 400, 400, 400, 400), "post"),
     Route("messages/webhook/remove/", "/messages/webhook/remove/", (SIGN_IN, 404, 404, 404, 404), "post"),
+    same("tokens/", "/tokens/"),
+    Route("tokens/", "/tokens/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    # The token is Ada's: she and operators see to it.
+    Route("tokens/<int:number>/revoke/", "/tokens/{token}/revoke/", (SIGN_IN, 405, 405, 405, 405)),
+    Route("tokens/<int:number>/revoke/", "/tokens/{token}/revoke/", (SIGN_IN, 404, 302, 404, 400), "post"),
+    Route("people/<int:number>/tokens/", "/people/{ada}/tokens/", (SIGN_IN, 404, 302, 404, OK)),
     same("search/", "/search/?find=A1"),
     same("reviews/", "/reviews/"),
     Route("reviews/new/", "/reviews/new/", (SIGN_IN, 403, 403, OK, 403)),
@@ -235,6 +241,10 @@ ROUTES = [
     api("api/v1/simulations/", "/api/v1/simulations/"),
     Route("api/v1/simulations/", "/api/v1/simulations/", (401, 400, 400, 400, 400), "post"),
     api("api/v1/simulations/<int:number>/", "/api/v1/simulations/{simulation}/"),
+    api("api/v1/me/", "/api/v1/me/"),
+    api("api/v1/tokens/", "/api/v1/tokens/"),
+    Route("api/v1/tokens/", "/api/v1/tokens/", (401, 400, 400, 400, 400), "post"),
+    Route("api/v1/tokens/<int:number>/", "/api/v1/tokens/{token}/", (401, 404, OK, 404, OK)),
     api("api/v1/workloads/", "/api/v1/workloads/"),
     Route("api/v1/workloads/", "/api/v1/workloads/", (401, 400, 400, 400, 400), "post"),
     api("api/v1/workloads/<str:code>/", "/api/v1/workloads/{running}/"),
@@ -337,6 +347,7 @@ def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: s
         **governance(lab),
     }
     numbers["simulation"] = simulation(lab).pk
+    numbers["token"] = tokens.create(person=lab.ada, name="t", scopes=["read"], days=1)[0].pk
     found, wanted = {}, {}
     for route in ROUTES:
         path = route.path.format(**numbers)
