@@ -46,7 +46,7 @@ class Pages(BasePagination):
 
     ordering: Sequence[str] = ("-submitted_at",)
 
-    def paginate_queryset(self, queryset: QuerySet[Any], request: Request, view: Any = None) -> list[Any]:
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any]:
         """The rows of the page that the address asks for.
 
         Raises:
@@ -56,10 +56,7 @@ class Pages(BasePagination):
         backward, values = _read(request.query_params.get("cursor", ""), len(self.columns))
         order = _reversed(self.columns) if backward else self.columns
         try:
-            rows = queryset.order_by(*order)
-            if values:
-                rows = rows.filter(_beyond(order, values))
-            found = list(rows[: size + 1])
+            found = list(self.beyond(queryset, order, values)[: size + 1])
         except (DjangoValidationError, FieldError, DataError, ValueError, TypeError):
             raise _strange_cursor() from None
         more, self.page = len(found) > size, found[:size]
@@ -67,6 +64,11 @@ class Pages(BasePagination):
             self.page.reverse()
         self.has_next, self.has_previous = (bool(values), more) if backward else (more, bool(values))
         return self.page
+
+    def beyond(self, rows: Any, order: Sequence[str], values: Sequence[Any]) -> QuerySet[Any]:
+        """The rows in this order, from after the one with these values on; without any, from the first on."""
+        ordered: QuerySet[Any] = rows.order_by(*order)
+        return ordered.filter(is_beyond(order, values)) if values else ordered
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ def _read(text: str, columns: int) -> tuple[bool, list[Any]]:
     return bool(said[0]), said[1:]
 
 
-def _beyond(order: Sequence[str], values: Sequence[Any]) -> Q:
+def is_beyond(order: Sequence[str], values: Sequence[Any]) -> Q:
     """Rows that come after the one with these values."""
     either, same = [], Q()
     for column, value in zip(order, values, strict=True):
