@@ -11,6 +11,7 @@ from portal import formats
 from scheduler.models import Workload
 from scheduler.queries.ahead import EARLIER, FUNDED, LEVEL, PRIORITY, Group
 from scheduler.queries.workload import Explanation
+from scheduler.services.emergency import STOPPED
 
 DAY_S = 86_400
 
@@ -146,6 +147,13 @@ def _too_large(told: Explanation) -> Binding:
     )
 
 
+def _stopped(told: Explanation) -> Binding:
+    return Binding(
+        gettext("An operator: nothing starts on {cluster} now.").format(cluster=told.workload.cluster.name),
+        [gettext("It keeps its place, and waits on once an operator starts the cluster again.")],
+    )
+
+
 LIMITS: dict[str, Callable[[Explanation], Binding]] = {
     "waiting_order": _order,
     "waiting_capacity": _capacity,
@@ -154,6 +162,7 @@ LIMITS: dict[str, Callable[[Explanation], Binding]] = {
     "waiting_victims": _victims,
     "waiting_nodes": _nodes,
     "too_large": _too_large,
+    STOPPED: _stopped,
 }
 
 

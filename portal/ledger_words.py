@@ -47,6 +47,10 @@ VERBS = {
     "token.revoked": gettext_lazy("access token ended"),
     "house.changed": gettext_lazy("rules of the house changed"),
     "cluster.rules": gettext_lazy("rules of a cluster changed"),
+    "cluster.stopped": gettext_lazy("cluster stopped"),
+    "cluster.started": gettext_lazy("cluster started again"),
+    "cluster.node_stopped": gettext_lazy("node of a cluster stopped"),
+    "run.stopped": gettext_lazy("runs stopped by an operator"),
 }
 """What each verb of the ledger is called on pages, in the order of filters."""
 ON_ITS_OWN = {

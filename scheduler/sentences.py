@@ -44,6 +44,7 @@ REASONS = (
     ),
     gettext_noop("Waiting: no {amount} are free, and unallocated work starts only on what nobody funded needs."),
     gettext_noop("Waiting: it enters the queue when {code} has ended."),
+    gettext_noop("Waiting: an operator stopped this cluster ({text}). Nothing starts until it is started again."),
     # at the door
     gettext_noop("Refused: {name} is closed. Submit it elsewhere."),
     gettext_noop("Refused: it asks for more than there is."),

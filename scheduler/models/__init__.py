@@ -6,6 +6,7 @@ always hold is a constraint of the database too. Usage is a function of runs; `U
 """
 
 from scheduler.models.clusters import Device, MaintenanceWindow, Node, NodeSpell, PolicyVersion, Rack, TreeVersion
+from scheduler.models.emergencies import EmergencyStop
 from scheduler.models.execution import (
     JoinToken,
     PortalEpoch,
@@ -30,6 +31,7 @@ __all__ = [
     "ClusterHour",
     "Decision",
     "Device",
+    "EmergencyStop",
     "Event",
     "Forecast",
     "ForecastStart",

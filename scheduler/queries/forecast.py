@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scheduler.models import Forecast, ForecastStart, Workload
+from scheduler.services.emergency import STOPPED
 from scheduler.services.forecasts import SOON, TrackRecord, look, track_record
 
 WHOLE_PERCENT = 100
@@ -58,12 +59,12 @@ def of_workload(workload: Workload, since: datetime, now: datetime, *, asks: boo
     """The forecast for one that waits.
 
     Args:
-        workload: which; of one that does not wait nothing is foretold.
+        workload: which; of one that does not wait, or that waits on a stopped cluster, nothing is foretold.
         since: since when it waits: an older forecast was about another wait of it.
         now: what lies before is over.
         asks: whether a fresh forecast is asked for where the last one is old, as somebody looks.
     """
-    if workload.state != Workload.State.QUEUED:
+    if workload.state != Workload.State.QUEUED or workload.reason_code == STOPPED:
         return Foretold()
     latest = look(workload.cluster, now=now) if asks else _latest(workload)
     if latest is None:

@@ -9,7 +9,12 @@ from typing import Any
 from scheduler import snapshots
 from scheduler.engine import ENGINE_VERSION, Action, Plan, decide
 from scheduler.models import Decision, Pass
+from scheduler.services.emergency import STOPPED
 from scheduler.services.passes import ORDER_KEPT, figures_as_json
+from scheduler.services.rollout import SHADOW
+
+STOOD_STILL = (SHADOW, STOPPED)
+"""Codes of those who were told that nothing is carried out there: what was decided about them stands in the pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,10 @@ def _missing(stored: Pass, plan: Plan) -> list[str]:
     """Decisions on one side only, or with other words and numbers."""
     rows = {
         (row.workload.code, row.action, row.run.number if row.run and row.action == Action.PREEMPT else None): row
-        for row in Decision.objects.filter(made_in=stored).select_related("workload", "run").order_by("pk")
+        for row in Decision.objects.filter(made_in=stored)
+        .exclude(code__in=STOOD_STILL)
+        .select_related("workload", "run")
+        .order_by("pk")
     }
     again: dict[tuple[str, str, int | None], Mapping[str, Any]] = {}
     for each in plan.decisions:

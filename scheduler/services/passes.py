@@ -19,7 +19,7 @@ from django.utils import timezone
 from budgets.models import BudgetNode
 from scheduler.engine import ENGINE_VERSION, Action, Decision, LevelFigures, Plan
 from scheduler.models import Claim, Holding, Pass, Rank, Reservation, Run, Workload
-from scheduler.services import agents, bulk, current, events, rollout
+from scheduler.services import agents, bulk, current, emergency, events, rollout
 from scheduler.services.events import Entry, Kind
 from scheduler.services.still_holds import PREEMPTIBLE, Work, choose
 from scheduler.snapshots.build import Loaded
@@ -42,7 +42,8 @@ class Applied:
 def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = None) -> Applied:
     """Carry out a plan: start, claim, preempt, hold, release, reserve, and tell everybody who waits why.
 
-    On a cluster that shadows, only the last: what the rest would have been is kept with the pass.
+    On a cluster that shadows, or that an operator has stopped, only the last: what the rest would have been is kept
+    with the pass.
 
     Args:
         loaded: what the plan was made on.
@@ -53,7 +54,10 @@ def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = Non
         stored = _store(loaded, plan, timings or {})
         work = Work(loaded, plan, stored)
         dropped = choose(work)
-        if rollout.mode_of(loaded.cluster, loaded.now) is rollout.Mode.SHADOW:
+        stop = emergency.standing(loaded.cluster)
+        if stop is not None:
+            Pass.objects.filter(pk=stored.pk).update(shadow=emergency.keep_still(work, stop))
+        elif rollout.mode_of(loaded.cluster, loaded.now) is rollout.Mode.SHADOW:
             Pass.objects.filter(pk=stored.pk).update(shadow=rollout.shadow(work))
         _hold_and_release(work)
         _end_plans(work)

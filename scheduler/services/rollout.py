@@ -100,7 +100,7 @@ def shadow(work: Work) -> list[dict[str, Any]]:
         _told(each) for each in would if each.workload in starts and each.action in (Action.START, Action.CLAIM)
     ]
     work.devices.clear()
-    return [_shown(each) for each in would[:SHOWN_MAX]]
+    return [shown(each) for each in would[:SHOWN_MAX]]
 
 
 def _told(decision: Decision) -> Decision:
@@ -110,7 +110,8 @@ def _told(decision: Decision) -> Decision:
     return replace(decision, action=Action.WAIT, reason=Reason(SHADOW, text, numbers), holdings={})
 
 
-def _shown(decision: Decision) -> dict[str, Any]:
+def shown(decision: Decision) -> dict[str, Any]:
+    """A decision that was not carried out, as its pass keeps it."""
     return {
         "workload": decision.workload,
         "action": str(decision.action),

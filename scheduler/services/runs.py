@@ -14,15 +14,11 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import DurationField, ExpressionWrapper, F, Func, Value
-from django.utils import timezone
-from django.utils.translation import gettext
 
-from budgets.authority import may
-from budgets.errors import InputError, NotAllowed
 from budgets.models import Person
 from scheduler.engine import Code, Policy
-from scheduler.models import Claim, Decision, Reservation, Run, SecondField, Workload
-from scheduler.services import agents, events, kept, policies
+from scheduler.models import Claim, Reservation, Run, SecondField, Workload
+from scheduler.services import events, kept
 from scheduler.services.events import Entry, Kind
 
 FINISHED = "finished"
@@ -136,41 +132,6 @@ def tell_all_to_stop(
 def tell_to_stop(*, run: Run, code: str, at: datetime, policy: Policy, by: Person | None = None) -> bool:
     """`tell_all_to_stop` for one run; whether it was told."""
     return bool(tell_all_to_stop(cluster_id=run.cluster_id, stops={run.pk: (code, at)}, policy=policy, by=by))
-
-
-def stop_by_operator(*, run: Run, by: Person, reason: str, now: datetime | None = None) -> bool:
-    """An operator's emergency stop (fire, theft), also inside a contract: on the record, and its charge is given back.
-
-    Says False for a run that is leaving or has ended already.
-
-    Raises:
-        InputError: no reason was given. NotAllowed: not theirs to decide.
-    """
-    if not may(by, "node.operate", run.cluster):
-        raise NotAllowed("node.operate")
-    if not reason.strip():
-        raise InputError("reason", gettext("say why, in a sentence: the owner reads it"))
-    at = (now or timezone.now()).replace(microsecond=0)
-    with events.changing(run.cluster_id):
-        policy = policies.as_policy(policies.latest(run.cluster))
-        if not tell_to_stop(run=run, code=Code.STOPPED_BY_OPERATOR, at=at, policy=policy, by=by):
-            return False
-        text = f"Stopped by an operator: {reason.strip()}"
-        numbers = {"person_id": by.pk}
-        Decision.objects.create(
-            workload_id=run.workload_id,
-            run=run,
-            at=at,
-            action="stop",
-            code=Code.STOPPED_BY_OPERATOR,
-            text=text,
-            numbers=numbers,
-        )
-        Workload.objects.filter(pk=run.workload_id).update(
-            reason_code=Code.STOPPED_BY_OPERATOR, reason_text=text, reason_numbers=numbers
-        )
-        agents.wake(set(run.ranks.values_list("node_id", flat=True)))
-    return True
 
 
 ENDED_SQL = """

@@ -17,7 +17,7 @@ from scheduler import snapshots
 from scheduler.engine import Health
 from scheduler.loop import run_pass
 from scheduler.models import Run, TreeVersion, Workload
-from scheduler.services import nodes, runs
+from scheduler.services import emergency, nodes
 from tests.scheduler.conftest import DAY, START, World, at
 
 HOUR_S = 3_600
@@ -133,14 +133,14 @@ def test_a_stop_by_an_operator_gives_the_charge_back(make_world: Callable[..., W
     world.step(0)
     run = workload.runs.get()
     with pytest.raises(NotAllowed):
-        runs.stop_by_operator(run=run, by=person, reason="fire", now=at(100))
+        emergency.stop_run(run=run, by=person, reason="fire", now=at(100))
     roles.grant(node=world.root, person=person, role="operator", by=None, valid_from=DAY)
     operator = Person.objects.get(pk=person.pk)
     with pytest.raises(InputError) as caught:
-        runs.stop_by_operator(run=run, by=operator, reason=" ", now=at(100))
+        emergency.stop_run(run=run, by=operator, reason=" ", now=at(100))
     assert caught.value.field == "reason"
-    assert runs.stop_by_operator(run=run, by=operator, reason="fire in rack 3", now=at(100))
-    assert not runs.stop_by_operator(run=run, by=operator, reason="fire in rack 3", now=at(100))
+    assert emergency.stop_run(run=run, by=operator, reason="fire in rack 3", now=at(100))
+    assert not emergency.stop_run(run=run, by=operator, reason="fire in rack 3", now=at(100))
     workload.refresh_from_db()
     assert workload.reason_text == "Stopped by an operator: fire in rack 3"
     world.step(110)
