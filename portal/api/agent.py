@@ -28,6 +28,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from budgets.errors import InputError
 from budgets.models import Cluster
+from budgets.services import tokens
 from scheduler.executors.heartbeat import Answer, Sync
 from scheduler.executors.reading import LARGEST, Malformed, read_object
 from scheduler.models import Node
@@ -102,10 +103,12 @@ def read_json(request: HttpRequest) -> Any:
 
 
 def bearer(request: HttpRequest) -> str:
-    """The token that the request shows."""
+    """The token that the request shows; people's tokens are of another kind, whatever anybody stored."""
     kind, _, token = request.headers.get("Authorization", "").partition(" ")
     if kind != "Bearer" or not token:
         raise Refused(401, "token", "shows no token")
+    if token.startswith(tokens.PREFIX):
+        raise Refused(401, "token", "is a person's, not an agent's")
     return token
 
 
@@ -130,6 +133,8 @@ def register(request: HttpRequest) -> dict[str, Any]:
     given = read_object(read_json(request), "", REGISTER, required=("cluster", "node", "token", "devices"))
     if not given["token"]:
         raise Malformed("token", "is empty")
+    if given["token"].startswith(tokens.PREFIX):
+        raise Malformed("token", "is a person's, not an agent's")
     cluster = Cluster.objects.filter(name=given["cluster"]).first()
     if cluster is None:
         raise Malformed("cluster", f"there is no cluster {given['cluster'][:60]!r}")
