@@ -19,6 +19,12 @@ TASK_WORKERS = 2
 SIMULATION_WORKERS = 2
 SIMULATION_NICENESS = 10
 """Simulations give way to passes and pages wherever these want the processor."""
+SECRETS = {
+    "SECRET_KEY": "secret_key",
+    "ALLOTMENT_SEALING_KEYS": "sealing_keys",
+    "ALLOTMENT_AGENT_TOKEN": "agent_token",
+}
+"""The files of secrets that are drawn where the environment names none."""
 AGENT_GRACE_S = 25
 """An agent stops its workloads in their own grace before it ends."""
 
@@ -69,7 +75,7 @@ def portal_environment(place: Place, addresses: Addresses, port: int) -> dict[st
         "ALLOTMENT_DATA_DIR": str(place.root),
         "ALLOTMENT_URL": f"http://127.0.0.1:{port}",
     }
-    for name, file in (("SECRET_KEY", "secret_key"), ("ALLOTMENT_AGENT_TOKEN", "agent_token")):
+    for name, file in SECRETS.items():
         if name not in os.environ:
             drawn[f"{name}_FILE"] = str(place.secret_path(file))
     drawn["ALLOTMENT_ANY_COMMANDS"] = str(is_root()).lower()  # as root, agents keep owners apart

@@ -10,7 +10,7 @@ import scheduler.models.fields
 class Migration(migrations.Migration):
     dependencies = [
         ("budgets", "0011_slurm_executors"),
-        ("scheduler", "0030_slurm"),
+        ("scheduler", "0015_simulation_overviews"),
     ]
 
     operations = [

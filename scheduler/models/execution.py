@@ -8,6 +8,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from budgets.models import Cluster, Person
+from budgets.models.sealed import SealedText
 from scheduler.models.clusters import Node
 from scheduler.models.fields import SecondField
 from scheduler.models.work import Run, Workload
@@ -88,7 +89,7 @@ class RepairHook(models.Model):
     kind = models.CharField(max_length=8, choices=Kind)
     command = ArrayField(models.TextField(), default=list, help_text="argument list; {node} stands for the name")
     url = models.CharField(max_length=300, blank=True)
-    secret = models.CharField(max_length=80, blank=True, help_text="signs what is posted")
+    secret = SealedText(blank=True, help_text="signs what is posted")
     attempts = models.PositiveSmallIntegerField(default=2, help_text="then a person is called")
     timeout_s = models.PositiveIntegerField(default=1_800, help_text="until the node must be well again")
 

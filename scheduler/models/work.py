@@ -9,6 +9,7 @@ from django.db.models import F, Func, Q
 from django.utils.translation import gettext_lazy
 
 from budgets.models import BudgetNode, Cluster, Person
+from budgets.models.sealed import SealedTexts
 from scheduler.models.clusters import Device, Node
 from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField
 from scheduler.models.passes import Pass
@@ -68,7 +69,7 @@ class Workload(models.Model):
     after = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="followers")
     command = ArrayField(models.TextField(), default=list, help_text="argument list, never a shell line")
     environment = models.JSONField(default=dict)
-    secrets = models.JSONField(default=dict, help_text="variables that nobody is shown; gone when it has ended")
+    secrets = SealedTexts(default=dict, help_text="variables that nobody is shown; gone when it has ended")
     demo = models.BooleanField(default=False, help_text="its command is one of the demo's own")
     idempotency_key = models.CharField(max_length=80, blank=True)
     # now

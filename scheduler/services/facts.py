@@ -19,10 +19,12 @@ from django.db import connection
 from django.utils import timezone
 
 from budgets.models import Cluster
+from budgets.sealing import CannotOpen
 from scheduler.engine import Code
 from scheduler.executors.base import LARGEST, Cause, DesiredRank, RankFact, RankState
 from scheduler.models import Holding, Node, Rank, Run
 from scheduler.services import agents, events, kept, policies, runs, sessions
+from scheduler.services.secret_variables import NOT_OPENED, variables_of
 
 log = structlog.get_logger(__name__)
 
@@ -59,13 +61,17 @@ def desired(node: Node, now: datetime | None = None) -> list[DesiredRank]:
         devices.setdefault(run_id, []).append(index)
     cluster = Cluster.objects.get(pk=node.cluster_id)
     grace_s = policies.as_policy(policies.latest(cluster)).grace_s
-    return [
-        replace(
-            _wanted(rank, gangs[rank.run_id], devices.get(rank.run_id, []), cluster.unit, grace_s, at),
-            **sessions.restoring(rank, saved),
-        )
-        for rank in ranks
-    ]
+    wanted, keyless = [], []
+    for rank in ranks:
+        try:
+            want = _wanted(rank, gangs[rank.run_id], devices.get(rank.run_id, []), cluster.unit, grace_s, at)
+        except CannotOpen:
+            keyless.append(RankFact(rank.run_id, rank.index, RankState.FAILED, exited_age_s=0, message=NOT_OPENED))
+        else:
+            wanted.append(replace(want, **sessions.restoring(rank, saved)))
+    if keyless:
+        report(node=node, facts=keyless, now=at)
+    return wanted
 
 
 def _gangs(run_ids: Iterable[int]) -> dict[int, list[tuple[str, str]]]:
@@ -81,6 +87,7 @@ def _wanted(
     rank: Rank, gang: list[tuple[str, str]], devices: list[int], unit: str, grace_s: int, at: datetime
 ) -> DesiredRank:
     run, workload = rank.run, rank.run.workload
+    began = rank.state == Rank.State.RUNNING
     first_name, first_url = gang[0]
     stop_in_s = None
     if run.stop_asked_at is not None and run.leave_by is not None:
@@ -93,14 +100,14 @@ def _wanted(
         devices=devices,
         unit=unit,
         command=list(workload.command),
-        environment={str(name): str(value) for name, value in (workload.environment | workload.secrets).items()},
+        environment=variables_of(workload, began=began),
         secrets=sorted(workload.secrets),
         save_command=list(workload.save_command),
         checkpoint_every_s=workload.checkpoint_every_s,
         checkpoint=workload.checkpoint,
         owner=workload.owner_id or 0,
         master=urlsplit(first_url).hostname or first_name,
-        began=rank.state == Rank.State.RUNNING,
+        began=began,
         grace_s=grace_s,
         memory_mib=workload.memory_mib_per_rank,
         progress_s=workload.progress_s,

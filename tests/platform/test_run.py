@@ -83,7 +83,8 @@ def test_it_listens_on_the_loopback_address_alone(running: Installation) -> None
 
 def test_secrets_and_sockets_are_closed_to_others(running: Installation) -> None:
     secrets = sorted(path for path in (running.data / "secrets").iterdir())
-    assert [path.name for path in secrets] == ["agent_token", "broker_password", "database_password", "secret_key"]
+    drawn = ["agent_token", "broker_password", "database_password", "sealing_keys", "secret_key"]
+    assert [path.name for path in secrets] == drawn
     files = [*secrets, running.data / "running.json"]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     sockets = Path(f"/proc/{running.find('postgres', '-D')}/cmdline").read_bytes().split(b"\0")
