@@ -21,7 +21,6 @@ DATA_DIR = Path(env.str("ALLOTMENT_DATA_DIR", default=str(BASE_DIR / "data")))
 """The folder of everything that is written outside the database."""
 
 SEALING_KEY_MIN_CHARS = 32
-SEALING_KEY_MIN_CHARS = 32
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
@@ -51,12 +50,6 @@ SECRET_KEY = secret("SECRET_KEY")
 HAS_LASTING_SECRET_KEY = bool(SECRET_KEY)
 """Whether sessions outlive this process; the web process refuses to start without (see wsgi.py)."""
 SECRET_KEY = SECRET_KEY or secrets.token_urlsafe(50)
-SEALING_KEYS = secret("ALLOTMENT_SEALING_KEYS").split()
-"""The first seals what the database keeps of secrets, every one opens it (budgets/sealing.py). What was sealed while
-there was none but SECRET_KEY is opened by that."""
-if any(len(each) < SEALING_KEY_MIN_CHARS for each in SEALING_KEYS):
-    raise ImproperlyConfigured(f"ALLOTMENT_SEALING_KEYS: each must have {SEALING_KEY_MIN_CHARS} characters or more")
-SEALING_KEYS = [*SEALING_KEYS, SECRET_KEY] if HAS_LASTING_SECRET_KEY else SEALING_KEYS
 SEALING_KEYS = secret("ALLOTMENT_SEALING_KEYS").split()
 """The first seals what the database keeps of secrets, every one opens it (budgets/sealing.py). What was sealed while
 there was none but SECRET_KEY is opened by that."""
