@@ -218,7 +218,11 @@ class Pass:
                 continue
             self._promise(workload)
             self.waiting.append((workload, self._place))
-            walk.pass_over()
+            walk.pass_over(self._fails_like_another if self._may_skip and self._are_all_promised() else None)
+
+    def _are_all_promised(self) -> bool:
+        """Whether nobody else will be promised anything."""
+        return len(self.snapshot.reservations) >= self.policy.reservations
 
     def _may_anybody_move(self) -> bool:
         """Whether anybody funded might be placed or promised something, as things stand now."""
@@ -240,10 +244,10 @@ class Pass:
         if workload.id in self.snapshot.reservations:
             return False
         changes, shapes = self._failed.get(workload.leaf, (-1, []))
-        return changes == self.trial.changes and any(
-            size_milli <= workload.size_milli and min_runtime_s <= workload.min_runtime_s
-            for size_milli, min_runtime_s in shapes
-        )
+        if changes != self.trial.changes:
+            return False
+        size_milli, contract_s = workload.size_milli, workload.min_runtime_s
+        return any(least_milli <= size_milli and shortest_s <= contract_s for least_milli, shortest_s in shapes)
 
     def _note_failure(self, workload: Workload) -> None:
         if workload.id in self.snapshot.reservations:
@@ -322,7 +326,7 @@ class Pass:
     def _promise(self, workload: Workload) -> None:
         """Promise devices to one of the first that cannot start, or move a promise earlier (section 5)."""
         promise = self.snapshot.reservations.get(workload.id)
-        if promise is None and len(self.snapshot.reservations) >= self.policy.reservations:
+        if promise is None and self._are_all_promised():
             return
         if promise is None and not self.codes.is_any_certain(workload):
             return

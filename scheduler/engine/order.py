@@ -102,12 +102,22 @@ class Walk:
         step = trail[-1]
         return step.entries[step.position][3] if step.position < len(step.entries) else None
 
-    def pass_over(self) -> None:
-        """Leave the present workload waiting. Where its leaf goes first whatever comes next in it, nothing moves."""
+    def pass_over(self, too: Callable[[Workload], bool] | None = None) -> None:
+        """Leave the present workload waiting, and those of its leaf right after it of which `too` says so.
+
+        Where its leaf goes first whatever comes next in it, nothing moves.
+        """
+        if not self._is_ahead:
+            self.count()
+            return
         leaf = self._trail[-1]
-        if self._is_ahead and leaf.position + 1 < len(leaf.entries):
-            leaf.position += 1
+        entries, position = leaf.entries, leaf.position + 1
+        while too is not None and position < len(entries) and too(entries[position][3]):
+            position += 1
+        if position < len(entries):
+            leaf.position = position
         else:
+            leaf.position = position - 1
             self.count()
 
     def pass_over_leaf(self) -> bool:

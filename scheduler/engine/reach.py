@@ -252,6 +252,7 @@ class Reaches:
         self._is_settled = True  # whether no figure has changed since the horizon was made
         self._are_promises_aside = False
         self._margin = swap_margin
+        self._has_margin = bool(swap_margin)
         self._checked: dict[ReachKey, Reach] = {}
         self._most_served: dict[str, dict[str, int]] = {}
 
@@ -339,7 +340,7 @@ class Reaches:
 
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""
-        size_milli, contract_s = (workload.size_milli, workload.min_runtime_s) if self._margin else (0, 0)
+        size_milli, contract_s = (workload.size_milli, workload.min_runtime_s) if self._has_margin else (0, 0)
         key = (workload.leaf, workload.priority, size_milli, contract_s)
         reach = self._checked.get(key)
         if reach is None:
@@ -359,7 +360,7 @@ class Reaches:
         sides: object
         if known is None:
             known = snapshot.reaches[key] = self._begin(leaf, workload.priority)
-        if self._margin:
+        if self._has_margin:
             margin_milli_s = self.margin_milli_s(workload)
             sides = beaten = frozenset(
                 other.id

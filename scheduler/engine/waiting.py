@@ -142,26 +142,40 @@ class Waits:
 
         Groups in which everybody was told so already are passed by.
         """
-        groups = list(self._trial.snapshot.stirred.funded)
+        snapshot = self._trial.snapshot
+        groups = list(snapshot.stirred.funded)
         codes = self._by_group(groups)
+        promised: dict[Group, list[Reservation]] = {}
+        for promise in self._promises.values():
+            workload = snapshot.queued[promise.workload]
+            promised.setdefault(snapshot.queues[workload.leaf].group(workload), []).append(promise)
         found: list[Decision] = []
         for group, code in zip(groups, codes, strict=True):
-            found += self._news_for(group, code)
+            if group in promised:
+                known = self._number_told(group, code, promised[group])
+            else:
+                known = group.number_told(code)
+            if known != len(group.members):
+                found += self._news_for(group, code)
         for group, code in self._unallocated():
-            found += self._news_for(group, code)
+            if group.number_told(code) != len(group.members):
+                found += self._news_for(group, code)
         found.sort(key=lambda each: each.workload)
         return found
 
-    def _news_for(self, group: Group, code: Code) -> list[Decision]:
+    def _number_told(self, group: Group, code: Code, promises: Sequence[Reservation]) -> int:
+        """How many of a group know already why they wait, if some of it have these promises."""
         told = self._trial.snapshot.told
         known = group.number_told(code)
-        for promise in self._promises.values():
+        for promise in promises:
             if promise.workload in group.members:
                 own = self._own_code(code, promise)
                 known += (told.get(promise.workload) == own) - (told.get(promise.workload) == code)
+        return known
+
+    def _news_for(self, group: Group, code: Code) -> list[Decision]:
+        told = self._trial.snapshot.told
         found: list[Decision] = []
-        if known == len(group.members):
-            return found
         reason: Reason | None = None
         for workload in group.members.values():
             promise_to_it = self._promises.get(workload.id)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from scheduler.simulator import Scenario
+from scheduler.simulator.records import Outcome
+from scheduler.simulator.report import metrics, run_rows
 
 MOST_RUNS_SHOWN = 40
 
@@ -26,10 +27,10 @@ def _percent(part: float | None) -> str:
     return "–" if part is None else f"{100 * part:.1f} %"
 
 
-def print_result(write: Callable[[str], object], scenario: Scenario, result: dict[str, Any]) -> None:
+def print_result(write: Callable[[str], object], outcome: Outcome) -> None:
     """The figures, a line per budget node, and for a small scenario its runs."""
-    figures = result["metrics"]
-    write(f"{scenario.name or 'scenario'}: {len(result['workloads']):,} workloads, {len(result['runs']):,} runs")
+    figures = metrics(outcome)
+    write(f"{outcome.scenario.name or 'scenario'}: {len(outcome.jobs):,} workloads, {len(outcome.runs):,} runs")
     write(f"  ended at      {duration_text(figures['end'])}")
     write(f"  availability  {_percent(figures['availability'])}")
     write(f"  occupancy     {_percent(figures['occupancy'])}")
@@ -52,11 +53,11 @@ def print_result(write: Callable[[str], object], scenario: Scenario, result: dic
         charged, uncharged, owed = node["charged_gpu_h"], node["uncharged_gpu_h"], node["owed_gpu_h"]
         label = name or "(all)"
         write(f"  {label:24}{charged:>16,.1f}{uncharged:>19,.1f}{owed:>14,.1f}{_percent(node['delivery']):>10}")
-    if len(result["runs"]) <= MOST_RUNS_SHOWN:
-        _print_runs(write, result["runs"])
+    if len(outcome.runs) <= MOST_RUNS_SHOWN:
+        _print_runs(write, run_rows(outcome))
 
 
-def _print_runs(write: Callable[[str], object], runs: list[dict[str, Any]]) -> None:
+def _print_runs(write: Callable[[str], object], runs: Iterable[dict[str, Any]]) -> None:
     write("")
     write(f"  {'run of':16}{'from':>14}{'until':>14}  nodes, and why it ended")
     for run in runs:

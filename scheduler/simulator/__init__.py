@@ -2,7 +2,7 @@
 
 from .fields import ScenarioError
 from .fields import duration as read_duration
-from .report import as_json, served_by_node, usage_by_node
+from .report import as_json, json_text, served_by_node, usage_by_node
 from .scenario import Scenario, parse
 from .world import World, order_at, simulate
 
@@ -11,6 +11,7 @@ __all__ = [
     "ScenarioError",
     "World",
     "as_json",
+    "json_text",
     "order_at",
     "parse",
     "read_duration",

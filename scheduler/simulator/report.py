@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 from scheduler.engine import Snapshot
@@ -16,17 +18,49 @@ DEBUG_CONTRACT_S = 900
 """A debug run: a contract of at most 15 min, and at most one node."""
 LARGE_PART = 16
 """A large gang: at least this part of the cluster."""
+ROWS_AT_ONCE = 1_000
+"""Rows of a list that are written as one piece of text."""
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """The object that `simulate FILE --json` prints (scenario-format.md)."""
-    return {
-        "runs": [_run(run, outcome.end_s) for run in outcome.runs],
-        "workloads": [_workload(record) for record in outcome.jobs],
-        "usage": usage_by_node(outcome),
-        "decisions": [_decision(each) for each in outcome.decisions],
-        "metrics": metrics(outcome),
-    }
+    return {name: list(rows()) if callable(rows) else rows for name, rows in _parts(outcome)}
+
+
+def json_text(outcome: Outcome) -> Iterator[str]:
+    """The text of that object, piece by piece: of months it is larger than all that is known of them."""
+    opening = "{"
+    for name, rows in _parts(outcome):
+        yield f"{opening}{json.dumps(name)}: "
+        opening = ", "
+        if not callable(rows):
+            yield json.dumps(rows, ensure_ascii=False)
+            continue
+        left = rows()
+        yield "["
+        separator = ""
+        while some := list(islice(left, ROWS_AT_ONCE)):
+            yield separator + json.dumps(some, ensure_ascii=False)[1:-1]
+            separator = ", "
+        yield "]"
+    yield "}"
+
+
+Rows = Callable[[], Iterator[dict[str, Any]]]
+
+
+def _parts(outcome: Outcome) -> Iterator[tuple[str, Rows | dict[str, Any]]]:
+    """The members of the object in their order; long lists as what makes their rows one by one."""
+    yield "runs", lambda: run_rows(outcome)
+    yield "workloads", lambda: map(_workload, outcome.jobs)
+    yield "usage", usage_by_node(outcome)
+    yield "decisions", lambda: map(_decision, outcome.decisions)
+    yield "metrics", metrics(outcome)
+
+
+def run_rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Every run, in the order of starts."""
+    return (_run(run, outcome.end_s) for run in outcome.runs)
 
 
 def _run(run: RunRecord, end_s: int) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.simulator import parse, report, simulate
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCENARIO = {
     "name": "two teams",
@@ -71,6 +73,18 @@ def test_simulate_prints_one_object(scenario: Path) -> None:
     }
     assert result["usage"][""] == {"charged_gpu_s": 86_400, "uncharged_gpu_s": 0}
     assert result["metrics"]["occupancy"] == 1.0
+
+
+def test_the_object_is_the_same_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [{**SCENARIO["workloads"][0], "id": f"a{number}", "duration": "1h"} for number in range(5)]
+    outcome = simulate(parse(json.dumps({**SCENARIO, "workloads": rows})))
+    monkeypatch.setattr(report, "ROWS_AT_ONCE", 2)
+    pieces = list(report.json_text(outcome))
+    assert len(pieces) > 15
+    assert "".join(pieces) == json.dumps(report.as_json(outcome))
+    assert "".join(report.json_text(simulate(parse(json.dumps({**SCENARIO, "workloads": []}))))).startswith(
+        '{"runs": []'
+    )
 
 
 def test_simulate_reads_standard_input_and_prints_a_table(scenario: Path) -> None:

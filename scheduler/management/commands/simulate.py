@@ -16,7 +16,7 @@ from scheduler.management.tables import print_result
 from scheduler.simulator import (
     Scenario,
     ScenarioError,
-    as_json,
+    json_text,
     order_at,
     parse,
     served_by_node,
@@ -59,11 +59,13 @@ class Command(CommandOnFiles):
         if options["order_at"] is not None:
             self._print_order(scenario, read_duration_option("--order-at", options["order_at"]), options["json"])
             return
-        result = as_json(simulate(scenario))
-        if options["json"]:
-            self.print_json(result)
-        else:
-            print_result(self.stdout.write, scenario, result)
+        outcome = simulate(scenario)
+        if not options["json"]:
+            print_result(self.stdout.write, outcome)
+            return
+        for piece in json_text(outcome):
+            self.stdout.write(piece, ending="")
+        self.stdout.write("")
 
     def _print_order(self, scenario: Scenario, at_s: int, as_json_object: bool) -> None:
         found, snapshot = order_at(scenario, at_s)
