@@ -14,6 +14,7 @@ from django.urls import reverse
 from budgets.authority import INSIDE_ROLES, may, nodes_with, roles_of
 from budgets.models import (
     BudgetNode,
+    Cluster,
     FollowUp,
     LedgerEntry,
     Person,
@@ -83,6 +84,19 @@ def keys(
     person: Person, node: BudgetNode | None, since: date, until: date, decider: Person | None
 ) -> QuerySet[Any, dict[str, Any]]:
     """Kind, id and instant of what was decided on these days and the person may see, the latest first."""
+    parts = parts_of(person, node, since, until, decider)
+    return parts[0].union(*parts[1:], all=True).order_by("-decided", "kind", "-pk")
+
+
+def parts_of(
+    person: Person,
+    node: BudgetNode | None,
+    since: date,
+    until: date,
+    decider: Person | None,
+    cluster: Cluster | None = None,
+) -> list[QuerySet[Any, dict[str, Any]]]:
+    """The parts that `keys` lays together: reallocations, denied requests, and what came by other roads."""
     within = (midnight(since), midnight(until + timedelta(days=1)))
     taken = Reallocation.objects.filter(decided_at__gte=within[0], decided_at__lt=within[1])
     denied = Q(state=State.DENIED)
@@ -99,6 +113,10 @@ def keys(
         taken, refused = taken.filter(decided_by=decider), refused.filter(decided_by=decider)
         other = other.filter(Q(person_id=decider.pk) | Q(person_id=None, on_behalf_of_id=decider.pk))
 
+    if cluster is not None:
+        taken, refused = taken.filter(cluster=cluster), refused.filter(cluster=cluster)
+        other = other.filter(cluster_name=cluster.name)
+
     # the last of those that were written together stands for all
     together = other.annotate(second=TruncSecond("at", tzinfo=UTC)).order_by()
     last = together.values("second", "cluster_name", "reason").annotate(last=Max("pk")).values("last")
@@ -108,8 +126,7 @@ def keys(
         named = rows.order_by().annotate(kind=Value(kind, output_field=CharField()), decided=F(at))
         return named.values("kind", "pk", "decided")
 
-    parts = [of("reallocation", taken, "decided_at"), of("request", refused, "decided_at"), of("entry", other, "at")]
-    return parts[0].union(*parts[1:], all=True).order_by("-decided", "kind", "-pk")
+    return [of("reallocation", taken, "decided_at"), of("request", refused, "decided_at"), of("entry", other, "at")]
 
 
 def decisions(person: Person, found: Sequence[dict[str, Any]]) -> list[Decision]:

@@ -1,4 +1,4 @@
-"""Simulations over the API: ask, list, look."""
+"""Simulations over the API: ask, list, look, end, try again, compare what came out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from django.http import Http404
+from django.urls import reverse
 from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
@@ -14,9 +15,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets.models import BudgetNode, Cluster, Person
+from portal.api import filters
+from portal.api.base import Api, Pages
+from portal.api.given import Instant, person_given
 from portal.api.problems import Strict
+from portal.api.scopes import SUBMIT
 from portal.api.serializers import moment
-from portal.api.views import PAGING, Api, Pages
+from portal.api.simulation_results import ResultsOut, results_out
 from portal.pages import clusters
 from scheduler.models import Simulation, SimulationPart
 from scheduler.queries import simulations as asked
@@ -30,8 +35,8 @@ class HistoryIn(Strict):
     """A stretch of a cluster's history."""
 
     cluster = serializers.CharField(max_length=40)
-    from_at = serializers.DateTimeField()
-    until_at = serializers.DateTimeField()
+    from_at = Instant()
+    until_at = Instant()
 
 
 class VariantIn(Strict):
@@ -90,6 +95,10 @@ class SimulationIn(Strict):
         return said
 
 
+class NothingIn(Strict):
+    """There is nothing to say."""
+
+
 class SimulationOut(serializers.Serializer):
     """A simulation; `parts` in the order of pages, number 0 being what really happened. Lists leave `figures` out."""
 
@@ -110,42 +119,128 @@ class SimulationOut(serializers.Serializer):
 
 
 class LatestFirst(Pages):
-    """Pages of simulations."""
+    """The newest first."""
 
-    ordering = ("-id",)
+    ordering = ("-pk",)
 
 
 class Simulations(Api):
     """Those that one may see, the latest first; and asking for one more."""
 
-    known = frozenset({"cursor", "limit"})
-    scopes = {"POST": "submit"}
+    scopes = {"POST": SUBMIT}
+    filters = (
+        filters.one_of("state", "in this state", Simulation.State.values),
+        filters.one_of("kind", "of this kind", Simulation.Kind.values),
+        filters.text("made_by", "asked for by this person, by user name", at_most=150),
+    )
+    out = SimulationOut
+    pagination_class = LatestFirst
 
-    @extend_schema(operation_id="simulations_list", responses=SimulationOut(many=True), parameters=PAGING)
+    @extend_schema(responses=SimulationOut(many=True))
     def get(self, request: Request) -> Response:
-        """One page."""
-        pages = LatestFirst()
-        rows = pages.paginate_queryset(asked.visible(self.person()), request, view=self) or []
-        parts = asked.parts_of_many(rows)
-        return pages.get_paginated_response([simulation(row, parts[row.pk], has_figures=False) for row in rows])
+        """The newest first, without figures."""
+        said, rows = self.asked(), asked.visible(self.person())
+        rows = rows.filter(**{name: said[name] for name in ("state", "kind") if said[name]})
+        if said["made_by"] is not None:
+            rows = rows.filter(made_by=person_given(said["made_by"], "made_by", may_be_gone=True))
+        return self.page(rows, several)
 
     @extend_schema(request=SimulationIn, responses={201: SimulationOut})
     def post(self, request: Request) -> Response:
         """Ask. The same `idempotency_key` gives the same simulation again."""
         row = _ask(self.read(SimulationIn(data=request.data)), self.person())
-        return Response(simulation(row, asked.parts_of(row)), status=201)
+        address = reverse("api-simulation", args=[row.pk])
+        return Response(simulation(row, asked.parts_of(row)), status=201, headers={"Location": address})
 
 
-class SimulationDetail(Api):
+class OneSimulation(Api):
+    """What the views of one simulation share."""
+
+    out: type[serializers.Serializer] | None = SimulationOut
+
+    def row(self, number: int) -> Simulation:
+        """The simulation, if the person may see it.
+
+        Raises:
+            Http404: there is none for them.
+        """
+        row = asked.named(self.person(), number)
+        if row is None:
+            raise Http404(gettext("There is no simulation {number}, or you may not see it.").format(number=number))
+        return row
+
+    def answer(self, number: int) -> Response:
+        """As it is now."""
+        row = self.row(number)
+        return Response(simulation(row, asked.parts_of(row)))
+
+
+class SimulationDetail(OneSimulation):
     """One simulation with all its figures."""
 
     @extend_schema(responses=SimulationOut)
     def get(self, request: Request, number: int) -> Response:
         """How far it is, and what came out."""
-        row = asked.named(self.person(), number)
-        if row is None:
-            raise Http404(gettext("There is no simulation {number}, or you may not see it.").format(number=number))
-        return Response(simulation(row, asked.parts_of(row)))
+        return self.answer(number)
+
+
+class CancelSimulation(OneSimulation):
+    """Cancelling a simulation."""
+
+    scopes = {"POST": SUBMIT}
+
+    @extend_schema(request=NothingIn, responses=SimulationOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Yours, or any for operators; parts that run notice it within a second. One that is over stays as it is."""
+        row, _ = self.row(number), self.read(NothingIn(data=request.data))
+        simulations.cancel(simulation=row, by=self.person())
+        return self.answer(number)
+
+
+class TrySimulationAgain(OneSimulation):
+    """Trying again what failed or was cancelled."""
+
+    scopes = {"POST": SUBMIT}
+
+    @extend_schema(request=NothingIn, responses=SimulationOut)
+    def post(self, request: Request, number: int) -> Response:
+        """Its parts that came to nothing run once more. One without any stays as it is."""
+        row, _ = self.row(number), self.read(NothingIn(data=request.data))
+        simulations.try_again(simulation=row, by=self.person())
+        return self.answer(number)
+
+
+class SimulationResults(OneSimulation):
+    """What came out of a simulation, side by side."""
+
+    out = ResultsOut
+
+    @extend_schema(responses=ResultsOut)
+    def get(self, request: Request, number: int) -> Response:
+        """Columns are its parts in their order; what has not finished is null."""
+        row = self.row(number)
+        return Response(results_out(row, asked.parts_of(row)))
+
+
+class SimulationScenario(OneSimulation):
+    """The work that a simulation is about."""
+
+    out = None
+
+    @extend_schema(responses=serializers.DictField)
+    def get(self, request: Request, number: int) -> Response:
+        """A scenario file, which `scenario` of another simulation takes."""
+        self.row(number)
+        content = asked.scenario_of(self.person(), number)
+        if content is None:
+            raise Http404(gettext("Its scenario has not been made yet."))
+        return Response(json.loads(content))
+
+
+def several(rows: list[Simulation]) -> list[dict[str, Any]]:
+    """SimulationOut of each, without figures."""
+    parts = asked.parts_of_many(rows)
+    return [simulation(row, parts[row.pk], has_figures=False) for row in rows]
 
 
 def _ask(said: dict[str, Any], person: Person) -> Simulation:

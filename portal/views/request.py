@@ -13,7 +13,7 @@ from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
 from budgets.authority import may
-from budgets.models import LedgerEntry, Person, Reallocation, Request, State
+from budgets.models import Attachment, LedgerEntry, Person, Reallocation, Request, State
 from budgets.queries import today
 from budgets.services import comments, requests
 from budgets.services.reallocation_rows import shares_on
@@ -198,11 +198,16 @@ class Download(Page):
         found = row.attachments.filter(pk=attachment).first()
         if found is None:
             raise Http404(gettext("{row} has no file {attachment}.").format(row=row, attachment=attachment))
-        answer = HttpResponse(bytes(found.content), content_type=found.content_type)
-        answer.headers["Content-Disposition"] = _as_download(found.name)
-        answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
-        answer.headers["X-Content-Type-Options"] = "nosniff"
-        return answer
+        return file_answer(found)
+
+
+def file_answer(found: Attachment) -> HttpResponse:
+    """An attachment, as a download that no browser shows inside the portal."""
+    answer = HttpResponse(bytes(found.content), content_type=found.content_type)
+    answer.headers["Content-Disposition"] = _as_download(found.name)
+    answer.headers["Content-Security-Policy"] = "sandbox; default-src 'none'"
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return answer
 
 
 def _as_download(name: str) -> str:
