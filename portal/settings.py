@@ -15,6 +15,8 @@ import structlog
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
+from portal.settings_signing import BACKENDS, PASSWORD_VALIDATORS, signing
+
 env = environ.Env()
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(env.str("ALLOTMENT_DATA_DIR", default=str(BASE_DIR / "data")))
@@ -104,6 +106,7 @@ MIDDLEWARE = [
     "csp.middleware.CSPMiddleware",
     "django.middleware.gzip.GZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "portal.session_ages.end_old_sessions",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -277,21 +280,11 @@ LOGIN_URL = "/login/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/login/"
 CSRF_FAILURE_VIEW = "portal.views.errors.expired_form"
-AUTHENTICATION_BACKENDS = ["rules.permissions.ObjectPermissionBackend", "django.contrib.auth.backends.ModelBackend"]
-AUTH_PASSWORD_VALIDATORS = [
-    {"NAME": f"django.contrib.auth.password_validation.{name}"}
-    for name in (
-        "UserAttributeSimilarityValidator",
-        "MinimumLengthValidator",
-        "CommonPasswordValidator",
-        "NumericPasswordValidator",
-    )
-]
-SESSION_COOKIE_AGE = int(timedelta(days=7).total_seconds())
-TOKEN_MAX_DAYS = env.int("ALLOTMENT_TOKEN_MAX_DAYS", default=365)
-"""The longest time for which an access token can be made; it holds for those that were made before as well."""
-if not 1 <= TOKEN_MAX_DAYS <= 3_650:
-    raise ImproperlyConfigured(f"ALLOTMENT_TOKEN_MAX_DAYS: {TOKEN_MAX_DAYS} is not a number of days from 1 to 3650")
+AUTHENTICATION_BACKENDS = BACKENDS
+AUTH_PASSWORD_VALIDATORS = PASSWORD_VALIDATORS
+_signing = signing(env, secret)
+SESSION_COOKIE_AGE, SESSION_IDLE_S = _signing.session_s, _signing.session_idle_s
+TOKEN_MAX_DAYS, HAS_PASSWORDS, OPEN_ID = _signing.token_max_days, _signing.has_passwords, _signing.open_id
 
 # --- Safety -----------------------------------------------------------------------------------------------------------
 
@@ -301,7 +294,8 @@ SECURE_HSTS_SECONDS = int(timedelta(days=30).total_seconds()) if _address.scheme
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
-if env.bool("ALLOTMENT_BEHIND_PROXY", default=False):
+IS_BEHIND_PROXY = env.bool("ALLOTMENT_BEHIND_PROXY", default=False)
+if IS_BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 
 CONTENT_SECURITY_POLICY = {

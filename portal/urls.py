@@ -47,6 +47,7 @@ from portal.views import (
 urlpatterns = [
     path("", home.Home.as_view(), name="home"),
     path("login/", signing.SignIn.as_view(), name="login"),
+    path("password/", signing.Password.as_view(), name="password"),
     path("logout/", signing.SignOut.as_view(), name="logout"),
     path("theme/", signing.theme, name="theme"),
     path("help/", help.Help.as_view(), name="help"),
@@ -149,6 +150,7 @@ urlpatterns = [
     path("simulator/<int:number>/figures/", simulator.SimulationFile.as_view(what="figures"), name="figures_file"),
     path("simulator/<int:number>/scenario/", simulator.SimulationFile.as_view(what="scenario"), name="scenario_file"),
     path("api/v1/", include("portal.api.urls")),
+    path("admin/login/", signing.admin_sign_in, name="admin_sign_in"),
     path("admin/", admin.site.urls),
 ]
 

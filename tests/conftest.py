@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,6 +13,7 @@ from django.test import Client
 from django.utils import translation
 from hypothesis import settings as examples
 
+from portal import counters
 from portal.supervisor.databases import private_services, release, started
 from portal.supervisor.place import Place
 from portal.supervisor.testing import find_chromium
@@ -45,6 +47,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def in_english() -> None:
     """Each test begins in English: a request leaves its thread in the language of its page."""
     translation.activate(settings.LANGUAGE_CODE)
+
+
+@pytest.fixture(autouse=True)
+def own_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test counts tries anew: what another one tried is none of its business."""
+    monkeypatch.setattr(counters, "NAMESPACE", f"test-{uuid.uuid4().hex}")
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,9 @@ def api(pattern: str, path: str) -> Route:
 ROUTES = [
     same("", "/"),
     Route("login/", "/login/", (200, 302, 302, 302, 302)),
+    same("password/", "/password/"),
+    Route("password/", "/password/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    Route("admin/login/", "/admin/login/", (SIGN_IN, 403, 403, 403, 403)),
     Route("logout/", "/logout/", (405, 405, 405, 405, 405)),
     Route("theme/", "/theme/", (405, 405, 405, 405, 405)),
     Route("theme/", "/theme/", (400, 400, 400, 400, 400), "post"),
