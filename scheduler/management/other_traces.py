@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from django.core.management.base import CommandParser
 
 from scheduler.management.files import fail, read_duration_option, read_text, write_text
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 from scheduler.traces import TraceError, alibaba, counted, swf
 from scheduler.traces.scenarios import scenario
 

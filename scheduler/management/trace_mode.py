@@ -12,7 +12,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from scheduler.management.files import fail, read_text, write_text
-from scheduler.simulator.counting import COUNTING_SCHEDULERS, CannotReplay, CountedJob, Stay, replay
+from scheduler.simulator.counted import CannotReplay, CountedJob, Stay
+from scheduler.simulator.counting import COUNTING_SCHEDULERS, replay
 from scheduler.simulator.report import percentile
 from scheduler.traces import TraceError, counted
 from scheduler.traces.rows import LARGEST

@@ -9,41 +9,13 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from .attained import srsf, tiresias, tiresias_published
+from .counted import CannotReplay, CountedJob, Stay
 
 Key = Callable[[int], tuple[Any, ...]]
 """From a job's place in the trace to its place in some order."""
-
-
-class CountedJob(NamedTuple):
-    """A job of a trace: instants and durations in seconds, its size in thousandths of a GPU.
-
-    `id` is text, also where it is made of digits. `estimate_s` is what its owner asked for, where the trace knows it.
-    """
-
-    id: str
-    submit_s: int
-    duration_s: int
-    size_milli: int
-    team: str = ""
-    estimate_s: int | None = None
-
-
-class Stay(NamedTuple):
-    """What became of a job: its first start, its end, and how often it was preempted between."""
-
-    start_s: int
-    end_s: int
-    preemptions: int
-
-
-class CannotReplay(Exception):
-    """A job that no replay could deal with, and why."""
-
-    def __init__(self, job: CountedJob, message: str) -> None:
-        """Say which, and why."""
-        super().__init__(f"job {job.id!r} {message}")
-        self.job = job
 
 
 def replay(jobs: Sequence[CountedJob], capacity_milli: int, scheduler: str) -> list[Stay]:
@@ -124,6 +96,9 @@ COUNTING_SCHEDULERS: dict[str, Callable[[Sequence[CountedJob], int], list[Stay]]
     "sjf": sjf,
     "sjf-requested": sjf_requested,
     "srtf": srtf,
+    "srsf": srsf,
+    "tiresias": tiresias,
+    "tiresias-published": tiresias_published,
 }
 
 

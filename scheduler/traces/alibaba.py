@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 
 from .rows import Row, TraceError, read_rows
 

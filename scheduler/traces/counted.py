@@ -6,7 +6,7 @@ has num_gpu and no team.
 
 from __future__ import annotations
 
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 
 from . import alibaba, swf
 from .rows import Row, TraceError, header_of, read_rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 
 
 def scenario(

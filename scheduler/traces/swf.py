@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import NamedTuple
 
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 
 from .rows import LARGEST, TraceError
 

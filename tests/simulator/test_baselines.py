@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.simulator import ScenarioError, World, order_at, parse
-from scheduler.simulator.counting import CountedJob, replay
+from scheduler.simulator.counted import CountedJob
+from scheduler.simulator.counting import replay
 from scheduler.simulator.partition import slots_milli
 from scheduler.simulator.records import Outcome
 from scheduler.simulator.scenario import SCHEDULERS

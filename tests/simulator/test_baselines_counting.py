@@ -15,7 +15,9 @@ from django.core.management import call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.simulator.counting import CannotReplay, CountedJob, Stay, replay
+from scheduler.simulator.attained import tiresias
+from scheduler.simulator.counted import CannotReplay, CountedJob, Stay
+from scheduler.simulator.counting import COUNTING_SCHEDULERS, replay
 from scheduler.traces import counted
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -25,8 +27,20 @@ DAY = "philly_day_2017-10-16.csv"
 PUBLISHED = {
     (SIXTY, 8): {"fifo": 1556.483, "fifo-skip": 715.267, "sjf": 693.983, "srtf": 519.867},
     (SIXTY, 16): {"fifo": 200.817, "fifo-skip": 190.683, "sjf": 192.150, "srtf": 192.117},
-    (TEAM, 32): {"fifo": 97748.736, "fifo-skip": 62801.067, "sjf": 37627.172, "srtf": 33224.272},
-    (DAY, 128): {"fifo": 105926.589, "fifo-skip": 45522.209, "sjf": 21690.194, "srtf": 16608.771},
+    (TEAM, 32): {
+        "fifo": 97748.736,
+        "fifo-skip": 62801.067,
+        "sjf": 37627.172,
+        "srtf": 33224.272,
+        "tiresias-published": 43239.005,
+    },
+    (DAY, 128): {
+        "fifo": 105926.589,
+        "fifo-skip": 45522.209,
+        "sjf": 21690.194,
+        "srtf": 16608.771,
+        "tiresias-published": 16566.425,
+    },
 }
 
 
@@ -66,6 +80,16 @@ def test_mean_wait_of_a_log_with_estimates(shared: Path, scheduler: str, mean_wa
     assert int(mean_s * 100) / 100 == mean_wait_s
 
 
+@pytest.mark.parametrize(("name", "gpus"), [(TEAM, 32), (DAY, 128)])
+def test_the_right_rule_of_tiresias_moves_means_by_little(shared: Path, name: str, gpus: int) -> None:
+    jobs = counted.read((shared / "traces" / name).read_text())
+    right, published = (
+        sum(stay.end_s - each.submit_s for each, stay in zip(jobs, replay(jobs, gpus * 1_000, scheduler), strict=True))
+        for scheduler in ("tiresias", "tiresias-published")
+    )
+    assert 0 < abs(right - published) / published < 0.003
+
+
 # --- each rule --------------------------------------------------------------------------------------------------------
 
 
@@ -101,9 +125,28 @@ def test_whoever_has_less_left_preempts() -> None:
     assert stays(jobs, 4, "srtf") == {"long": (0, 120, 1), "short": (10, 30, 0)}
 
 
+THREE = [job("J1", 0, 2, 2), job("J2", 0, 8, 1), job("J3", 0, 6, 2)]
+
+
+@pytest.mark.parametrize(("limit_gpu_s", "ends_s"), [(4, (2, 12, 16)), (6, (2, 13, 16)), (8, (2, 10, 16))])
+def test_attained_service_in_two_queues(limit_gpu_s: int, ends_s: tuple[int, ...]) -> None:
+    assert tuple(stay.end_s for stay in tiresias(THREE, 2_000, (limit_gpu_s,))) == ends_s
+
+
+def test_the_least_remaining_service_goes_first() -> None:
+    assert [stay.end_s for stay in replay(THREE, 2_000, "srsf")] == [2, 10, 16]
+    assert [stay.end_s for stay in replay(THREE, 2_000, "srtf")] == [2, 16, 8]
+
+
+def test_a_gang_moves_down_when_it_has_attained_its_limit() -> None:
+    jobs = [job("gang", 0, 1_000, 8), job("later", 200, 10, 8)]
+    assert stays(jobs, 8, "tiresias") == {"gang": (0, 1_010, 1), "later": (407, 417, 0)}
+    assert stays(jobs, 8, "tiresias-published") == {"gang": (0, 1_010, 1), "later": (581, 591, 0)}
+
+
 def test_completions_come_before_arrivals_of_the_same_second() -> None:
     jobs = [job("a", 0, 10, 4), job("b", 10, 10, 4)]
-    for scheduler in ("fifo", "fifo-skip", "sjf", "srtf"):
+    for scheduler in ("fifo", "fifo-skip", "sjf", "srtf", "srsf", "tiresias", "tiresias-published"):
         assert stays(jobs, 4, scheduler) == {"a": (0, 10, 0), "b": (10, 20, 0)}
 
 
@@ -194,6 +237,66 @@ def test_srtf_is_what_it_says(jobs: list[CountedJob]) -> None:
     assert replay(jobs, 4_000, "srtf") == slow
 
 
+@given(jobs=SMALL_JOBS)
+def test_srsf_is_what_it_says(jobs: list[CountedJob]) -> None:
+    slow = second_by_second(
+        jobs, 4, key=lambda each, turn, left_s: (left_s * each.size_milli, turn), preempts=True, strict=False
+    )
+    assert replay(jobs, 4_000, "srsf") == slow
+
+
+def queues_second_by_second(jobs: list[CountedJob], gpus: int, limits_gpu_s: tuple[int, ...]) -> list[Stay]:
+    """Tiresias as the words say it."""
+    order = sorted(range(len(jobs)), key=lambda place: jobs[place].submit_s)
+    executed, preemptions = dict.fromkeys(order, 0), dict.fromkeys(order, 0)
+    first: dict[int, int] = {}
+    end: dict[int, int] = {}
+    queues: list[list[int]] = [[] for _ in range(len(limits_gpu_s) + 1)]
+    running: set[int] = set()
+    now_s = 0
+    while len(end) < len(jobs):
+        arriving = [place for place in order if jobs[place].submit_s == now_s]
+        while True:
+            done = {place for place in running if executed[place] == jobs[place].duration_s}
+            end.update(dict.fromkeys(done, now_s))
+            running -= done
+            queues = [[place for place in queue if place not in done] for queue in queues]
+            queues[0] += arriving
+            demoted = [
+                place
+                for index, queue in enumerate(queues[:-1])
+                for place in queue
+                if place in running and executed[place] * jobs[place].size_milli >= limits_gpu_s[index] * 1_000
+            ]
+            if not (done or arriving or demoted):
+                break
+            arriving = []
+            for place in sorted(demoted, key=order.index):
+                index = next(index for index, queue in enumerate(queues) if place in queue)
+                queues[index].remove(place)
+                queues[index + 1].append(place)
+            free_milli, chosen = gpus * 1_000, set()
+            for place in (place for queue in queues for place in queue):
+                if jobs[place].size_milli <= free_milli:
+                    free_milli -= jobs[place].size_milli
+                    chosen.add(place)
+            for place in running - chosen:
+                preemptions[place] += 1
+            for place in chosen - running:
+                first.setdefault(place, now_s)
+            running = chosen
+            queues = [sorted(queue, key=lambda place: place not in chosen) for queue in queues]
+        for place in running:
+            executed[place] += 1
+        now_s += 1
+    return [Stay(first[place], end[place], preemptions[place]) for place in range(len(jobs))]
+
+
+@given(jobs=SMALL_JOBS)
+def test_tiresias_is_what_it_says(jobs: list[CountedJob]) -> None:
+    assert tiresias(jobs, 4_000, (5, 11)) == queues_second_by_second(jobs, 4, (5, 11))
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 CSV = "job_id,submit_time,duration,num_gpus,vc\n007,0,10,2,6214e9\n8,3,4,1,103959\n"
@@ -223,7 +326,7 @@ def test_the_object_and_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (
             CSV,
             {"--scheduler": "lifo"},
-            "--scheduler: must be one of fifo, fifo-skip, sjf, sjf-requested, srtf, not 'lifo'",
+            f"--scheduler: must be one of {', '.join(COUNTING_SCHEDULERS)}, not 'lifo'",
         ),
         (CSV, {"--placement": "rack"}, "--placement: must be one of count, not 'rack'"),
         (CSV, {"--gpus": "0"}, "--gpus: must be from 1 to 10000000000, but is 0"),

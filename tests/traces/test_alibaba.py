@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduler.simulator import parse, simulate
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 from scheduler.traces import TraceError, alibaba, counted
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from scheduler.simulator import parse
-from scheduler.simulator.counting import CountedJob
+from scheduler.simulator.counted import CountedJob
 from scheduler.traces import TraceError, swf
 
 HEADER = "; MaxNodes: 4\n; MaxProcs: 8\n; Note: a: b\n;\n"
