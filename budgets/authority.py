@@ -11,9 +11,10 @@ from datetime import date
 from typing import Any
 
 import rules
+from django.db.models import Exists, OuterRef
 
 from budgets import hooks
-from budgets.models import BudgetNode, Person, Reallocation, Request, Review, Role, RoleGrant, State
+from budgets.models import BudgetNode, Delegation, Person, Reallocation, Request, Review, Role, RoleGrant, State
 from budgets.queries import in_force, today
 
 _RULES = rules.RuleSet()
@@ -23,6 +24,11 @@ Held = frozenset[tuple[int, str]]
 
 INSIDE_ROLES = (Role.MANAGER, Role.MEMBER, Role.REVIEWER, Role.OPERATOR)
 """Who sees command, environment, logs and owner of what is at or below their node."""
+
+EVERYWHERE_ROLES = (Role.OPERATOR, Role.ADMINISTRATOR)
+"""Roles that count for all clusters and all people, wherever they are held: so they are given at the organisation
+alone, or an administrator of one project could make operators of everything.
+"""
 
 
 class UnknownAction(LookupError):
@@ -36,6 +42,11 @@ def register(action: str, predicate: rules.Predicate) -> None:
         KeyError: it is known already.
     """
     _RULES.add_rule(action, predicate)
+
+
+def actions() -> list[str]:
+    """Every action that is known, in alphabetical order."""
+    return sorted(_RULES)
 
 
 def may(person: Any, action: str, thing: Any = None) -> bool:
@@ -75,9 +86,25 @@ def read_roles(people: Iterable[Person]) -> None:
         person.__dict__["_roles_held"] = (day, frozenset(held[person.pk]))
 
 
+def stands_in_at(person: Person) -> frozenset[int]:
+    """Ids of the nodes at which, and below, the person decides for somebody who is away today: for a manager there, now
+    and in their own right, who can sign in. Read once, as `roles_of`.
+    """
+    day = today()
+    kept: tuple[date, frozenset[int]] | None = person.__dict__.get("_stands_in")
+    if kept is None or kept[0] != day:
+        manages = RoleGrant.objects.filter(in_force(day), person=OuterRef("giver"), role=Role.MANAGER)
+        held = Delegation.objects.filter(in_force(day), delegate=person.pk, ended_at=None, giver__is_active=True)
+        held = held.filter(Exists(manages.filter(node__path__contained_by=OuterRef("node__path"))))
+        kept = (day, frozenset(held.values_list("node", flat=True)))
+        person.__dict__["_stands_in"] = kept
+    return kept[1]
+
+
 def forget_roles(person: Person) -> None:
     """Read the person's roles again at the next question; for those who have just changed them."""
     person.__dict__.pop("_roles_held", None)
+    person.__dict__.pop("_stands_in", None)
 
 
 def has_role(person: Person, path: Sequence[int], roles: Collection[str]) -> bool:
@@ -137,13 +164,16 @@ def _strictly_above(*roles: str) -> rules.Predicate:
 
 
 def _grants(person: Person, grant: RoleGrant | None) -> bool:
-    """People and roles are the administrators'; a manager names members here and below, and managers below.
+    """People and roles are the administrators'; a manager names members here and below, and managers below. What counts
+    everywhere is given at the organisation.
 
     Nobody gives themselves a role, or takes part in giving it.
     """
     if grant is None or grant.person_id == person.pk:
         return False
     path = grant.node.path
+    if grant.role in EVERYWHERE_ROLES and len(path) > 1:
+        return False
     if has_role(person, path, [Role.ADMINISTRATOR]):
         return True
     if grant.role == Role.MEMBER:
@@ -152,30 +182,44 @@ def _grants(person: Person, grant: RoleGrant | None) -> bool:
 
 
 def _ends(person: Person, grant: RoleGrant | None) -> bool:
-    """Who may grant it may end it, and everyone may lay down their own."""
-    return grant is not None and (grant.person_id == person.pk or _grants(person, grant))
+    """Who may grant it may end it, administrators may end any, and everyone may lay down their own."""
+    if grant is None:
+        return False
+    is_administrator = has_role(person, grant.node.path, [Role.ADMINISTRATOR])
+    return grant.person_id == person.pk or is_administrator or _grants(person, grant)
 
 
 def _sees_request(person: Person, request: Request | None) -> bool:
-    """Its author, the node's people, the managers above it, reviewers and operators; a draft is its author's alone."""
+    """Its author, the node's people, the managers above it, reviewers and operators, and who stands in at its desk; a
+    draft is its author's alone.
+    """
     if request is None:
         return False
     if request.author_id == person.pk:
         return True
     if request.state == State.DRAFT:
         return False
-    return has_role(person, request.node.path, INSIDE_ROLES) or _operates(person)
+    return has_role(person, request.node.path, INSIDE_ROLES) or _operates(person) or _stands_in(person, request)
 
 
 def _sees_reallocation(person: Person, reallocation: Reallocation | None) -> bool:
-    """What is in force everyone sees, like the tree's figures; a draft its author; a proposal the node's people."""
+    """What is in force everyone sees, like the tree's figures; a draft its author; a proposal the node's people, and
+    who stands in at its desk.
+    """
     if reallocation is None:
         return False
     if reallocation.author_id == person.pk or reallocation.state in (State.APPROVED, State.APPLIED):
         return True
     if reallocation.state == State.DRAFT:
         return False
-    return has_role(person, reallocation.parent.path, INSIDE_ROLES) or _operates(person)
+    inside = has_role(person, reallocation.parent.path, INSIDE_ROLES) or _operates(person)
+    return inside or _stands_in(person, reallocation)
+
+
+def _stands_in(person: Person, thing: Request | Reallocation) -> bool:
+    """Whether the person decides for somebody where it lies."""
+    at = stands_in_at(person)
+    return bool(at) and bool(at.intersection(thing.desk.path))
 
 
 def _hears_reviewers(person: Person, thing: Request | Reallocation | None) -> bool:
@@ -212,6 +256,11 @@ def _sees_to_tokens(person: Person, owner: Person | None) -> bool:
     return owner is not None and (owner.pk == person.pk or _operates(person) or _administers(person))
 
 
+def _sees_to_webhooks(person: Person) -> bool:
+    """Operators and administrators see to the organisation's webhooks."""
+    return _operates(person) or _administers(person)
+
+
 signed_in: rules.Predicate = rules.always_allow
 """Everyone signed in: `may` has seen to that."""
 
@@ -234,4 +283,5 @@ register("review.decide", _at_review(Role.MANAGER))
 register("comment.see_reviewers", rules.Predicate(_hears_reviewers, name="decides it or reviews"))
 register("person.change", rules.Predicate(lambda person, _thing: _administers(person), name="is an administrator"))
 register("token.revoke", rules.Predicate(_sees_to_tokens, name="sees to tokens"))
+register("webhook.organisation", rules.Predicate(lambda person, _thing: _sees_to_webhooks(person), name="sees to all"))
 register("house.change", _somewhere_above(Role.MANAGER))

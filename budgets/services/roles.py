@@ -26,8 +26,8 @@ def grant(
     """Give the person a role at the node on the organisation's days [valid_from, valid_until).
 
     Raises:
-        InputError: no such role, dates in no order or over already, a closed node, or the person has that role
-            there on some of these days.
+        InputError: no such role, or one that is given at the organisation alone; dates in no order or over already,
+            a closed node, or the person has that role there on some of these days.
         NotAllowed: it isn't theirs to give; nobody grants themselves a role.
     """
     if role not in Role.values:
@@ -42,6 +42,8 @@ def grant(
         row = checks.locked(node)
         if row.is_closed:
             raise InputError("node", gettext("{row} is closed").format(row=row.code))
+        if role in authority.EVERYWHERE_ROLES and row.parent_id is not None:
+            raise InputError("role", gettext("counts everywhere, so it is given at the organisation alone"))
         new = RoleGrant(
             person=person, node=row, role=role, valid_from=valid_from, valid_until=valid_until, granted_by=by
         )

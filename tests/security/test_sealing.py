@@ -11,7 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, models, transaction
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,10 +34,10 @@ def stored(table: str, column: str) -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
-@given(text=st.text(min_size=1), purpose=st.text(min_size=1, max_size=20))
+@given(text=st.text(min_size=12), purpose=st.text(min_size=1, max_size=20))
 def test_what_is_sealed_is_opened_by_its_purpose_alone(text: str, purpose: str) -> None:
     sealed = sealing.seal(text, purpose)
-    assert (sealing.is_sealed(sealed), sealing.is_sealed(text), text in sealed) == (True, False, text in sealed[:8])
+    assert (sealing.is_sealed(sealed), sealing.is_sealed(text), text in sealed) == (True, False, False)
     assert sealing.open_sealed(sealed, purpose) == text
     with pytest.raises(sealing.CannotOpen):
         sealing.open_sealed(sealed, purpose + "x")
@@ -101,6 +101,7 @@ def test_what_was_stored_before_is_sealed_by_the_migration_and_opened_by_its_rev
     RepairHook.objects.create(cluster=calm.cluster, kind="webhook", url="https://a.example.org/", secret="signs")
     module = importlib.import_module("scheduler.migrations.0045_secrets_at_rest")
     with connection.cursor() as cursor:
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         cursor.execute("ALTER TABLE scheduler_workload DROP CONSTRAINT secrets_are_sealed")
         cursor.execute("ALTER TABLE scheduler_repairhook DROP CONSTRAINT repair_secret_is_sealed")
     with connection.schema_editor() as editor:
@@ -122,7 +123,7 @@ def test_a_key_is_changed_without_losing_anything(calm: Laboratory, settings: An
     def run(*words: str) -> list[str]:
         said = StringIO()
         call_command("seal_again", *words, stdout=said)
-        return [line for line in said.getvalue().splitlines() if " 0 sealed" not in line]
+        return [line for line in said.getvalue().splitlines() if ": 0 sealed" not in line]
 
     settings.SEALING_KEYS = [KEYS[1], KEYS[0]]
     assert run("--check") == [
@@ -163,7 +164,8 @@ def test_without_its_key_what_has_not_begun_fails_in_words_and_what_runs_goes_on
     assert [each for each in facts.desired(rank.node) if each.run == rank.run_id] == []
     lab.taker.refresh_from_db()
     assert lab.taker.state == Workload.State.FAILED
-    assert NOT_OPENED in lab.taker.reason_text
+    rank.refresh_from_db()
+    assert rank.message == NOT_OPENED
     assert lab.taker.secrets == {}
 
 
@@ -183,6 +185,7 @@ def test_every_column_that_is_named_like_a_secret_is_sealed_or_a_hash() -> None:
         if any(word in field.name for word in words)
         and not isinstance(field, SealedText | SealedTexts)
         and not field.is_relation
+        and not isinstance(field, models.DateTimeField)
         and not field.name.endswith(("_hash", "_digest"))
     }
     assert found - no_secrets == set()
