@@ -9,11 +9,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets.models import Role, RoleGrant
-from budgets.queries import in_force, today
+from budgets.queries import in_force, submittable_leaves, today
 from portal.api.authentication import token_of
 from portal.api.base import Api
 from portal.api.scopes import ANY
 from portal.api.tokens import TokenOut, one
+
+LEAVES_MAX = 200
 
 
 class RoleOut(serializers.Serializer):
@@ -26,6 +28,13 @@ class RoleOut(serializers.Serializer):
     valid_until = serializers.DateField(allow_null=True, help_text="the first day without it")
 
 
+class LeafOut(serializers.Serializer):
+    """A budget node that one may submit to."""
+
+    code = serializers.CharField()
+    name = serializers.CharField()
+
+
 class MeOut(serializers.Serializer):
     """Whoever asks."""
 
@@ -33,6 +42,7 @@ class MeOut(serializers.Serializer):
     username = serializers.CharField()
     display_name = serializers.CharField()
     roles = RoleOut(many=True)
+    leaves = LeafOut(many=True, help_text="where one may submit to, by code; at most 200")
     token = TokenOut(allow_null=True, help_text="the token that this was asked with; null in a session")
     now = serializers.DateTimeField(help_text="the portal's clock")
 
@@ -62,6 +72,7 @@ class Me(Api):
             "username": person.username,
             "display_name": person.display_name,
             "roles": roles,
+            "leaves": list(submittable_leaves(person).values("code", "name")[:LEAVES_MAX]),
             "token": one(token) if token is not None else None,
             "now": timezone.now(),
         }
