@@ -123,7 +123,6 @@ def test_who_am_i(calm):
             }
         ],
         "leaves": [{"code": "A1", "name": "Team A1"}],
-        "leaves": [{"code": "A1", "name": "Team A1"}],
         "token": {
             "id": token.pk,
             "name": "sweep",
