@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets import desks, models
-from budgets.authority import INSIDE_ROLES, nodes_with, roles_of
+from budgets.authority import INSIDE_ROLES, nodes_with, roles_of, stands_in_at
 from budgets.models import Reallocation, ReallocationLine, Role, State
 from budgets.queries import today
 from budgets.services import reallocations, request_rows
@@ -40,7 +40,8 @@ DECIDED = (State.APPROVED, State.APPLIED)
 def visible(person: models.Person) -> QuerySet[Reallocation]:
     """The reallocations that the person may see. No query yet."""
     operates = Role.OPERATOR in {role for _, role in roles_of(person)}
-    theirs = Q() if operates else Q(parent__path__overlap=nodes_with(person, INSIDE_ROLES))
+    inside = Q(parent__path__overlap=nodes_with(person, INSIDE_ROLES))
+    theirs = Q() if operates else inside | Q(desk__path__overlap=list(stands_in_at(person)))
     mine = Q(author=person) | Q(state__in=DECIDED)
     return Reallocation.objects.filter(mine | (theirs & ~Q(state=State.DRAFT)))
 

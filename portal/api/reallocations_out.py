@@ -105,7 +105,7 @@ def with_all(rows: QuerySet[Reallocation]) -> QuerySet[Reallocation]:
     """With what `reallocations_out` looks at."""
     rows = rows.select_related(
         "parent", "cluster", "author", "author_for", "desk", "decided_by", "decided_for", "request__node",
-        "review__node",
+        "request__desk", "review__node",
     )  # fmt: skip
     return rows.defer("review__snapshot").prefetch_related("lines__node")
 

@@ -302,8 +302,8 @@ class Comments(Api):
     @extend_schema(request=CommentIn, responses={201: CommentOut})
     def post(self, request: Request, number: int) -> Response:
         """Say something; for all who see it, or for those who decide and reviewers."""
-        said = self.read(CommentIn(data=request.data))
-        return Response(comment_out(comments.say(on=self.on(number), by=self.person(), **said)), status=201)
+        on, said = self.on(number), self.read(CommentIn(data=request.data))
+        return Response(comment_out(comments.say(on=on, by=self.person(), **said)), status=201)
 
 
 class Attachments(OneRequest):

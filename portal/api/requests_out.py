@@ -153,8 +153,9 @@ class AttachmentOut(serializers.Serializer):
 def with_all(rows: QuerySet[Request]) -> QuerySet[Request]:
     """With what `requests_out` looks at."""
     return rows.select_related(
-        "node", "parent__parent", "desk", "cluster", "author", "decided_by", "decided_for", "upper__node", "lower__node"
-    )
+        "node", "parent__parent", "desk", "cluster", "author", "decided_by", "decided_for",
+        "upper__node", "upper__desk", "lower__node", "lower__desk",
+    )  # fmt: skip
 
 
 def requests_out(rows: Sequence[Request], person: Person) -> list[dict[str, Any]]:
@@ -203,7 +204,7 @@ def seen(row: Request | None, person: Person) -> int | None:
 
 
 def decidable_as(row: Request | Reallocation, person: Person, known: desks.Known) -> list[str]:
-    """For whom the person may decide it, by user name; their own is in their own right."""
+    """For whom the person may decide it, by user name."""
     if row.state != State.SUBMITTED:
         return []
     ways = desks.ways_to_decide(person, desks.matter_of(row), known)

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from budgets import desks
-from budgets.authority import INSIDE_ROLES, may, nodes_with, roles_of
+from budgets.authority import INSIDE_ROLES, may, nodes_with, roles_of, stands_in_at
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Delegation, Person, Reallocation, Request, Role, State
 from budgets.queries import entitlement_on, in_force, today
@@ -51,7 +51,8 @@ def visible(person: Person) -> QuerySet[Request]:
     """The requests that the person may see. No query yet."""
     mine = Q(author=person)
     operates = Role.OPERATOR in {role for _, role in roles_of(person)}
-    theirs = Q() if operates else Q(node__path__overlap=nodes_with(person, INSIDE_ROLES))
+    inside = Q(node__path__overlap=nodes_with(person, INSIDE_ROLES))
+    theirs = Q() if operates else inside | Q(desk__path__overlap=list(stands_in_at(person)))
     return Request.objects.filter(mine | (theirs & ~Q(state=State.DRAFT)))
 
 

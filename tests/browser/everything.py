@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.test import Client
 
-from budgets.models import Person
+from budgets.models import Person, RoleGrant
 from scheduler.models import Run, Simulation
 from scheduler.services import simulating
 from tests.addresses import API, Values, filled, patterns
@@ -44,13 +44,17 @@ def values_of(lab: Laboratory) -> Values:
         "nodes/<slug:cluster>/<str:name>": ["n01"],
         "requests/<int:number>": [numbers["asked"], numbers["drafted"]],
         "requests/<int:number>/files/<int:attachment>": [numbers["file"]],
+        "requests/<int:number>/attachments/<int:attachment>": [numbers["file"]],
+        "budget/<str:code>/roles/<int:grant>": [RoleGrant.objects.get(person=lab.mia).pk],
+        "delegations/<int:number>": [numbers["delegation"]],
         "reallocations/<int:number>": [numbers["proposed"]],
         "reviews/<int:number>": [numbers["review"]],
         "reviews/<int:number>/items/<int:position>": [1],
         "decisions/<int:number>": [numbers["decided"]],
         "people/<int:number>": [lab.ada.pk],
         "imports/<int:number>": [numbers["import"]],
-        "simulator/<int:number>": [finished(simulation(lab)).pk],
+        "simulator/<int:number>": [number := finished(simulation(lab)).pk],
+        "simulations/<int:number>": [number],
         "help/<slug:key>": ["manager"],
         "help/pictures/<str:name>": ["queue.png"],
         "number": [1],
