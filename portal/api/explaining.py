@@ -14,8 +14,9 @@ from rest_framework.response import Response
 
 from budgets.errors import InputError
 from budgets.models import Person
-from portal.api.serializers import WorkloadOut, level, moment, pair, workload
-from portal.api.views import Api
+from portal.api.base import Api
+from portal.api.serializers import level, moment, pair
+from portal.api.workloads_out import WorkloadOut, workload
 from portal.views.preempted import preempted_run
 from portal.views.workload import workload_named
 from scheduler.queries import forecast

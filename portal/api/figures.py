@@ -16,6 +16,7 @@ from rest_framework.response import Response
 
 from budgets.authority import may, nodes_with
 from budgets.models import BudgetNode, Role
+from portal.api.base import Api
 from portal.api.figures_out import (
     FairnessOut,
     PaceOut,
@@ -26,7 +27,6 @@ from portal.api.figures_out import (
     WaitsOut,
 )
 from portal.api.serializers import books, moment
-from portal.api.views import Api
 from portal.pace import pace_of, span_named
 from portal.pages import cluster_named, clusters, whole_number
 from portal.period import Period, period_named

@@ -50,8 +50,9 @@ def texts(said: Any) -> Iterator[tuple[str, str]]:
             waiting += [(f"{path}[{index}]", each, depth + 1) for index, each in enumerate(value)]
         elif isinstance(value, dict):
             for name, each in value.items():
-                yield path, name
-                waiting.append((f"{path}.{name}" if path else name, each, depth + 1))
+                at = f"{path}.{name}" if path else name
+                yield at, name
+                waiting.append((at, each, depth + 1))
 
 
 def _is_plain(text: str) -> bool:

@@ -12,9 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets.authority import may
+from portal.api.base import Api
 from portal.api.problems import Strict
 from portal.api.serializers import moment
-from portal.api.views import Api
 from portal.views.slurm import cluster_with_slurm, drift_of, written_again
 
 

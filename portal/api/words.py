@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets import glossary
-from portal.api.views import Api
+from portal.api.base import Api
 
 
 class TermSerializer(serializers.Serializer):

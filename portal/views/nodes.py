@@ -49,11 +49,16 @@ class Line:
     tag: str
 
     @property
-    def word(self) -> str:
-        """What may happen there."""
+    def state(self) -> str:
+        """What may happen there: its health, or how far the drain of a healthy one is."""
         if self.node.health == Node.Health.HEALTHY and self.node.drain_asked_at:
             return "draining" if self.held_milli else "drained"
-        return str(self.node.get_health_display()).lower()
+        return self.node.health
+
+    @property
+    def word(self) -> str:
+        """The same in words."""
+        return self.state if self.state in ("draining", "drained") else str(self.node.get_health_display()).lower()
 
 
 class Nodes(Page):
@@ -96,7 +101,8 @@ def lines(page: Sequence[Node]) -> list[Line]:
         milli = each.milli + (before.milli if before else 0)
         tenants[each.node_id][code] = Tenant(code, milli, run.funded, run.contract_ends_at)
     windows: dict[int, list[MaintenanceWindow]] = {node.pk: [] for node in page}
-    for window in MaintenanceWindow.objects.filter(node__in=list(tenants), cancelled_at=None, ends_at__gt=now):
+    planned = MaintenanceWindow.objects.filter(node__in=list(tenants), cancelled_at=None, ends_at__gt=now)
+    for window in planned.select_related("node", "made_by"):
         windows[window.node_id].append(window)
     return [
         Line(

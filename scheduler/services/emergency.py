@@ -205,7 +205,8 @@ def standing(cluster: Cluster) -> EmergencyStop | None:
 
 def standing_everywhere() -> dict[int, EmergencyStop]:
     """Of every stopped cluster, by its id. One query."""
-    return {row.cluster_id: row for row in EmergencyStop.objects.filter(ended_at=None)}
+    rows = EmergencyStop.objects.filter(ended_at=None).select_related("started_by")
+    return {row.cluster_id: row for row in rows}
 
 
 def keep_still(work: Work, stop: EmergencyStop) -> list[dict[str, Any]]:

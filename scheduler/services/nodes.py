@@ -13,12 +13,12 @@ from hashlib import sha256
 from hmac import compare_digest
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.translation import gettext
 
 from budgets.authority import may
-from budgets.errors import InputError, NotAllowed
+from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import Cluster, Person
 from scheduler.engine import Policy
 from scheduler.models import Device, MaintenanceWindow, Node, NodeSpell, Rack, Run, Workload
@@ -30,6 +30,7 @@ TOKEN_MIN_CHARS = 20
 DEVICES_MAX = 4_096
 REASON_MAX_CHARS = 200
 AMOUNT_MAX = 2**40
+WINDOW_WITHIN = timedelta(days=3_650)
 
 SPELL_OF_HEALTH = {
     Node.Health.UNREACHABLE: NodeSpell.State.UNREACHABLE,
@@ -52,6 +53,7 @@ def register(
     memory_mib: int = 0,
     uuids: Sequence[str] = (),
     epoch: int = 0,
+    by: Person | None = None,
     now: datetime | None = None,
 ) -> Node:
     """A node joins, or says again what it has; the same again changes nothing.
@@ -66,12 +68,15 @@ def register(
         cpu_milli: thousandths of a core. memory_mib: mebibytes. 0 is unsaid.
         uuids: its devices' own names, in the order of their indexes; empty is unsaid.
         epoch: of its agent's present start; whatever was started before is heard no more.
+        by: the operator who adds it by hand, before its agent joins; None for the agent itself.
 
     Raises:
-        InputError: names the field.
+        InputError: names the field. NotAllowed: not theirs to do.
     """
     at = (now or timezone.now()).replace(microsecond=0)
     _check(name, devices, token, rack, cpu_milli, memory_mib)
+    if by is not None:
+        _check_by_hand(by, cluster)
     with events.changing(cluster.pk):
         place = Rack.objects.get_or_create(cluster=cluster, name=rack)[0] if rack else None
         node = Node.objects.filter(cluster=cluster, name=name).first()
@@ -98,8 +103,17 @@ def register(
         node.save()
         _have_devices(node, before[2], devices, uuids)
         if before != (node.pk, node.rack_id, devices):
-            note(node, at, what="registered")
+            note(node, at, what="registered", by=by)
     return node
+
+
+def _check_by_hand(by: Person, cluster: Cluster) -> None:
+    if not may(by, "node.operate", cluster):
+        raise NotAllowed("node.operate")
+    if cluster.executor not in (Cluster.Executor.AGENT, Cluster.Executor.SIMULATED):
+        raise InputError(
+            "cluster", gettext("the nodes of {cluster} are those of its Slurm").format(cluster=cluster.name)
+        )
 
 
 def _have_devices(node: Node, known: int, devices: int, uuids: Sequence[str]) -> None:
@@ -201,23 +215,34 @@ def bring_back_runs(node: Node, at: datetime) -> None:
 
 
 def set_health(
-    *, node: Node, health: str, by: Person | None = None, reason: str = "", now: datetime | None = None
+    *,
+    node: Node,
+    health: str,
+    by: Person | None = None,
+    reason: str = "",
+    version: int | None = None,
+    now: datetime | None = None,
+    is_persons: bool = True,
 ) -> bool:
     """Say what a node is fit for: `healthy` (after its dwell), `unhealthy` (it drains) or `down` (known to be dead).
 
-    A node that is down loses its runs as of its last heartbeat. Says False if it was so already.
+    A node that is down loses its runs as of its last heartbeat. Says False if it was so already. What a person has
+    called unfit is repaired by no hook; `is_persons` false says that a program found it so.
 
     Raises:
         InputError: no such health, or a person gave no reason. NotAllowed: not theirs to decide.
+        ConflictError: it is not at `version` any more.
     """
     _allowed(by, node, reason)
     if health not in (Node.Health.HEALTHY, Node.Health.UNHEALTHY, Node.Health.DOWN):
         raise InputError("health", gettext("must be healthy, unhealthy or down"))
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(node.cluster_id):
+        _check_version(node, version)
         before = Node.objects.get(pk=node.pk).health
         is_well = health == Node.Health.HEALTHY
-        said = {"trouble": "", "trouble_by": ""} if is_well else {"trouble": reason, "trouble_by": "person"}
+        found_by = "" if is_well else "person" if is_persons else "agent"
+        said = {"trouble": "" if is_well else reason, "trouble_by": found_by}
         Node.objects.filter(pk=node.pk).update(**said)
         changed = change_health(node, before, Node.Health(health), at, what=health, by=by, reason=reason)
         if changed and before == Node.Health.UNREACHABLE:
@@ -227,15 +252,18 @@ def set_health(
     return changed
 
 
-def ask_drain(*, node: Node, by: Person | None = None, reason: str = "", now: datetime | None = None) -> bool:
+def ask_drain(
+    *, node: Node, by: Person | None = None, reason: str = "", version: int | None = None, now: datetime | None = None
+) -> bool:
     """Start nothing more there; what runs leaves by contract. Says False if that has been asked already.
 
     Raises:
-        InputError: a person gave no reason. NotAllowed: not theirs to decide.
+        InputError: a person gave no reason. NotAllowed: not theirs to decide. ConflictError: it is not at `version`.
     """
     _allowed(by, node, reason)
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(node.cluster_id):
+        _check_version(node, version)
         row = Node.objects.filter(pk=node.pk, drain_asked_at=None, retired_at=None)
         if not row.update(drain_asked_at=at, drain_reason=reason):
             return False
@@ -243,15 +271,18 @@ def ask_drain(*, node: Node, by: Person | None = None, reason: str = "", now: da
     return True
 
 
-def resume(*, node: Node, by: Person | None = None, reason: str = "", now: datetime | None = None) -> bool:
+def resume(
+    *, node: Node, by: Person | None = None, reason: str = "", version: int | None = None, now: datetime | None = None
+) -> bool:
     """End a drain that was asked for. Says False if there was none.
 
     Raises:
-        InputError: a person gave no reason. NotAllowed: not theirs to decide.
+        InputError: a person gave no reason. NotAllowed: not theirs to decide. ConflictError: it is not at `version`.
     """
     _allowed(by, node, reason)
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(node.cluster_id):
+        _check_version(node, version)
         row = Node.objects.filter(pk=node.pk, retired_at=None).exclude(drain_asked_at=None)
         if not row.update(drain_asked_at=None, drain_reason=""):
             return False
@@ -279,6 +310,8 @@ def add_window(
         raise InputError("ends_at", gettext("must be after the start"))
     if ends_at <= at:
         raise InputError("ends_at", gettext("is over already"))
+    if max(abs(starts_at - at), ends_at - at) > WINDOW_WITHIN:
+        raise InputError("starts_at", gettext("must be within ten years, and so must the end"))
     with events.changing(node.cluster_id):
         window = MaintenanceWindow.objects.create(
             node=node, starts_at=starts_at, ends_at=ends_at, reason=reason, made_by=by
@@ -316,6 +349,12 @@ def _allowed(by: Person | None, node: Node, reason: str) -> None:
         )
 
 
+def _check_version(node: Node, version: int | None) -> None:
+    """Nothing, if the node is as it was when it was read; None is as it may be."""
+    if version is not None and not Node.objects.filter(pk=node.pk, version=version).exists():
+        raise ConflictError(gettext("{name} was changed since you read it").format(name=node.name))
+
+
 # --- writing it down --------------------------------------------------------------------------------------------------
 
 
@@ -339,8 +378,9 @@ def change_health(
 
 
 def note(node: Node, at: datetime, *, what: str, by: Person | None = None, reason: str = "") -> None:
-    """The spell that has begun, the event, and a wake-up of the loop."""
+    """Another version of the node, the spell that has begun, the event, and a wake-up of the loop."""
     assert transaction.get_connection().in_atomic_block
+    Node.objects.filter(pk=node.pk).update(version=F("version") + 1)
     node.refresh_from_db()
     state = SPELL_OF_HEALTH.get(Node.Health(node.health))
     if state is None:

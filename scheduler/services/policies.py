@@ -11,13 +11,18 @@ from django.utils import timezone
 from django.utils.translation import gettext
 
 from budgets.authority import may
-from budgets.errors import InputError, NotAllowed
-from budgets.models import Cluster, Person
+from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.models import BudgetNode, Cluster, Person
+from budgets.services import ledger
 from scheduler.engine import Policy
 from scheduler.models import PolicyVersion
 from scheduler.services import events
 
 KNOBS = {field.name: field for field in fields(Policy)}
+DURATION_MAX_S = 10 * 365 * 86_400
+"""Ten years: more is a slip of the keyboard."""
+COUNT_MAX = 1_000
+MARGIN_MAX_CHARS = 20
 
 
 def as_policy(version: PolicyVersion) -> Policy:
@@ -47,7 +52,14 @@ def ensure(cluster: Cluster) -> None:
         PolicyVersion.objects.get_or_create(cluster=cluster, number=1, defaults={"made_at": timezone.now()})
 
 
-def change(*, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = None, reason: str = "") -> PolicyVersion:
+def change(
+    *,
+    cluster: Cluster,
+    knobs: Mapping[str, Any],
+    by: Person | None = None,
+    reason: str = "",
+    version: int | None = None,
+) -> PolicyVersion:
     """Put other knobs in force from the next pass on; those not named keep their values.
 
     Args:
@@ -55,10 +67,11 @@ def change(*, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = No
         knobs: fields of `scheduler.engine.Policy`; durations in whole seconds, `swap_margin` as text ("1/2").
         by: who; None for the system.
         reason: why, in a sentence.
+        version: the number of the version that the change was made from; None is whichever is in force.
 
     Raises:
         InputError: names the knob, and what is wrong with its value.
-        NotAllowed: it is not theirs to decide.
+        NotAllowed: it is not theirs to decide. ConflictError: another version is in force.
     """
     if by is not None and not may(by, "policy.change", cluster):
         raise NotAllowed("policy.change")
@@ -66,6 +79,8 @@ def change(*, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = No
     with events.changing(cluster.pk):
         ensure(cluster)
         before = latest(cluster)
+        if version is not None and version != before.number:
+            raise ConflictError(gettext("version {number} is in force now").format(number=before.number))
         merged = before.knobs | clean
         try:
             _policy(merged)
@@ -74,14 +89,40 @@ def change(*, cluster: Cluster, knobs: Mapping[str, Any], by: Person | None = No
             raise InputError(name, message) from None
         if merged == before.knobs:
             return before
-        version = PolicyVersion.objects.create(
+        made = PolicyVersion.objects.create(
             cluster=cluster, number=before.number + 1, knobs=merged, made_by=by, reason=reason, made_at=timezone.now()
         )
+        if by is not None:
+            _record(before, made, by, reason)
         events.record(
-            cluster_id=cluster.pk, kind=events.Kind.POLICY_CHANGED, by=by, data={"policy": version.pk, "knobs": merged}
+            cluster_id=cluster.pk, kind=events.Kind.POLICY_CHANGED, by=by, data={"policy": made.pk, "knobs": merged}
         )
         events.wake(cluster.pk)
-    return version
+    return made
+
+
+def _record(before: PolicyVersion, after: PolicyVersion, by: Person, reason: str) -> None:
+    """In the ledger of the whole tree: the knobs that changed."""
+    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
+    if root is not None:
+        old, new = effective(before), effective(after)
+        names = [name for name in new if old[name] != new[name]]
+        ledger.record(
+            verb="cluster.policy",
+            node=root,
+            by=by,
+            before={name: old[name] for name in names},
+            after={name: new[name] for name in names},
+            reason=reason,
+            cluster=after.cluster,
+        )
+
+
+def effective(version: PolicyVersion) -> dict[str, Any]:
+    """Every knob's value, as `change` takes it."""
+    policy = as_policy(version)
+    values = {name: getattr(policy, name) for name in KNOBS}
+    return {name: str(value) if isinstance(value, Fraction) else value for name, value in values.items()}
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -92,11 +133,18 @@ def _checked(name: str, value: Any) -> Any:
         )
     if name == "swap_margin":
         try:
-            return str(Fraction(str(value)))
+            margin = Fraction(str(value))
+            if not 0 <= margin <= COUNT_MAX or len(str(margin)) > MARGIN_MAX_CHARS:
+                message = gettext("{value!r} is not 0 to {most:,} in a few digits")
+                raise InputError(name, message.format(value=str(value)[:MARGIN_MAX_CHARS], most=COUNT_MAX))
+            return str(margin)
         except (ValueError, ZeroDivisionError):
             raise InputError(
                 name, gettext("{value!r} is not a number such as 0, 0.5 or 1/2").format(value=value)
             ) from None
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(name, gettext("{value!r} is not a whole number").format(value=value))
+    most = DURATION_MAX_S if name.endswith("_s") else COUNT_MAX
+    if not 0 <= value <= most:
+        raise InputError(name, gettext("{value!r} is not 0 to {most:,}").format(value=str(value)[:20], most=most))
     return value

@@ -372,6 +372,20 @@ def cancel(*, workload: Workload, by: Person | None, reason: str = "", now: date
         return True
 
 
+def cancel_array(*, workload: Workload, by: Person | None, reason: str = "", now: datetime | None = None) -> int:
+    """Cancel every task of the array that a workload is one of, or the workload alone. How many there were to cancel.
+
+    Raises:
+        NotAllowed: one of them is not theirs; nothing is cancelled then.
+    """
+    if workload.array is None:
+        return int(cancel(workload=workload, by=by, reason=reason, now=now))
+    tasks = Workload.objects.filter(array=workload.array, state__in=Workload.OPEN_STATES, cancel_asked_at=None)
+    with events.changing(workload.cluster_id):
+        rows = list(tasks.select_related("leaf", "cluster").order_by("pk"))
+        return sum(cancel(workload=row, by=by, reason=reason, now=now) for row in rows)
+
+
 def _log(workload: Workload, kind: Kind, at: datetime, by: Person | None, reason: str) -> None:
     data = {"reason": reason} if reason else {}
     events.record(cluster_id=workload.cluster_id, kind=kind, at=at, workload=workload, by=by, data=data)

@@ -87,7 +87,7 @@ def test_what_is_no_json_is_a_problem(calm, as_person):
     [
         ("/api/v1/workloads/?colour=red", 400, "colour"),
         ("/api/v1/workloads/?state=odd", 400, "state"),
-        ("/api/v1/workloads/?cursor=zzz", 404, None),
+        ("/api/v1/workloads/?cursor=zzz", 400, "cursor"),
         ("/api/v1/workloads/A1-9999/", 404, None),
         ("/api/v1/clusters/moon/tree/", 404, None),
         ("/api/v1/clusters/north/tree/?as_of=soon", 400, "as_of"),

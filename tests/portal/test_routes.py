@@ -11,13 +11,16 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
+from budgets.models import RoleGrant
 from budgets.queries import today
 from budgets.services import comments, delegations, imports, reallocations, requests, reviews, tokens
-from scheduler.models import Simulation
+from scheduler.models import Pass, Simulation
 from scheduler.queries import review_figures
 from scheduler.services import simulations
 from scheduler.services.simulations import History, Variant
 from tests.portal.conftest import Laboratory
+from tests.portal.governance_routes import GOVERNANCE
+from tests.portal.operations_routes import OPERATIONS
 
 SIGN_IN, OK = "sign in", 200
 WHO = ("nobody", "ben", "ada", "mia", "ops")
@@ -244,6 +247,7 @@ ROUTES = [
     api("api/v1/simulations/", "/api/v1/simulations/"),
     Route("api/v1/simulations/", "/api/v1/simulations/", (401, 400, 400, 400, 400), "post"),
     api("api/v1/simulations/<int:number>/", "/api/v1/simulations/{simulation}/"),
+    *(Route(*each) for each in (*GOVERNANCE, *OPERATIONS)),
     api("api/v1/me/", "/api/v1/me/"),
     api("api/v1/tokens/", "/api/v1/tokens/"),
     Route("api/v1/tokens/", "/api/v1/tokens/", (401, 400, 400, 400, 400), "post"),
@@ -347,9 +351,11 @@ def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: s
         "waiting": lab.waits.code,
         "held": lab.taken.code,
         "ada": lab.ada.pk,
+        "grant": RoleGrant.objects.get(person=lab.mia).pk,
         **governance(lab),
     }
     numbers["simulation"] = simulation(lab).pk
+    numbers["pass"] = Pass.objects.latest("pk").pk
     numbers["token"] = tokens.create(person=lab.ada, name="t", scopes=["read"], days=1)[0].pk
     found, wanted = {}, {}
     for route in ROUTES:

@@ -1,0 +1,324 @@
+"""What the API takes and gives of workloads, their runs, what they print, and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rest_framework import serializers
+
+from budgets.authority import may
+from budgets.glossary import lazily as meant
+from budgets.models import Person
+from portal.api.problems import Strict
+from portal.api.serializers import level, moment, pair
+from scheduler.models import Run, Workload
+from scheduler.queries.queue import QueuePage, Row
+from scheduler.services.workloads import ARRAY_MAX
+
+TEN_YEARS_S = 315_360_000
+AMOUNT_MAX = 2_000_000_000
+
+
+class Word(serializers.CharField):
+    """Text as it is, blanks included."""
+
+    def __init__(self, **more: Any) -> None:
+        """Maybe empty."""
+        super().__init__(**{"allow_blank": True, "trim_whitespace": False, **more})
+
+
+# --- what it takes ----------------------------------------------------------------------------------------------------
+
+
+class Submission(Strict):
+    """A workload, or `count` of them that differ in their index only (ALLOTMENT_ARRAY_INDEX)."""
+
+    cluster = serializers.CharField(max_length=40)
+    leaf = serializers.CharField(max_length=16, help_text=meant("leaf"))
+    size_milli = serializers.IntegerField(min_value=1, max_value=AMOUNT_MAX, help_text="thousandths of the unit")
+    min_runtime_s = serializers.IntegerField(min_value=0, max_value=TEN_YEARS_S, help_text=meant("contract"))
+    command = serializers.ListField(child=Word(), min_length=1, help_text="argument list, never a shell line")
+    name = serializers.CharField(max_length=120, allow_blank=True, default="")
+    priority = serializers.IntegerField(min_value=-1_000, max_value=1_000, default=0, help_text=meant("priority"))
+    time_limit_s = serializers.IntegerField(min_value=1, max_value=TEN_YEARS_S, allow_null=True, default=None)
+    node = serializers.CharField(
+        max_length=60, allow_null=True, default=None, help_text="the only node that it may run on"
+    )
+    after = serializers.CharField(
+        max_length=32, allow_null=True, default=None, help_text="it enters the queue when this workload has ended"
+    )
+    cpu_milli_per_rank = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0)
+    memory_mib_per_rank = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0)
+    resumable = serializers.BooleanField(default=False, help_text=meant("resumable"))
+    checkpoint = serializers.CharField(max_length=300, allow_blank=True, default="")
+    checkpoint_every_s = serializers.IntegerField(min_value=0, max_value=TEN_YEARS_S, default=0)
+    save_command = serializers.ListField(child=Word(), default=list)
+    restore_command = serializers.ListField(child=Word(), default=list)
+    secrets = serializers.DictField(
+        child=Word(), default=dict, write_only=True, help_text="variables that nobody is shown"
+    )
+    environment = serializers.DictField(child=Word(), default=dict)
+    count = serializers.IntegerField(min_value=1, max_value=ARRAY_MAX, default=1, help_text="tasks of an array")
+    idempotency_key = serializers.CharField(
+        max_length=70, allow_blank=True, default="", help_text="the same again gives the same workloads, for ever"
+    )
+
+
+class CancelIn(Strict):
+    """Why it is cancelled; with `whole_array` every task of its array is."""
+
+    reason = serializers.CharField(max_length=200, allow_blank=True, default="")
+    whole_array = serializers.BooleanField(default=False)
+
+
+class StopIn(Strict):
+    """Why, in a sentence: the owner reads it."""
+
+    reason = serializers.CharField(max_length=200)
+
+
+# --- what it gives ----------------------------------------------------------------------------------------------------
+
+
+class InsideOut(serializers.Serializer):
+    """What of a workload is for its owner, its project's people, those above, and operators."""
+
+    name = serializers.CharField(allow_blank=True)
+    owner = serializers.CharField(allow_null=True)
+    command = serializers.ListField(child=serializers.CharField(allow_blank=True))
+    environment = serializers.DictField(child=serializers.CharField(allow_blank=True))
+    secrets = serializers.ListField(child=serializers.CharField(), help_text="names of variables; never their values")
+    checkpoint = serializers.CharField(allow_blank=True)
+    checkpoint_every_s = serializers.IntegerField()
+    save_command = serializers.ListField(child=serializers.CharField(allow_blank=True))
+    restore_command = serializers.ListField(child=serializers.CharField(allow_blank=True))
+    resumable = serializers.BooleanField()
+    time_limit_s = serializers.IntegerField(allow_null=True)
+
+
+class WorkloadOut(serializers.Serializer):
+    """A workload. `inside` is null for those who do not see inside it."""
+
+    code = serializers.CharField()
+    cluster = serializers.CharField()
+    leaf = serializers.CharField(help_text=meant("leaf"))
+    size_milli = serializers.IntegerField()
+    min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
+    priority = serializers.IntegerField(help_text=meant("priority"))
+    workload_class = serializers.CharField(help_text=meant("class"))
+    state = serializers.ChoiceField(Workload.State.values)
+    place = serializers.IntegerField(allow_null=True, help_text="in the order of the last pass")
+    reason_code = serializers.CharField(allow_blank=True)
+    reason = serializers.CharField(allow_blank=True)
+    submitted_at = serializers.DateTimeField()
+    first_started_at = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    cancel_asked_at = serializers.DateTimeField(allow_null=True)
+    earliest_start_at = serializers.DateTimeField(allow_null=True)
+    progress_s = serializers.IntegerField(help_text="run time kept over preemptions")
+    preemptions = serializers.IntegerField()
+    array = serializers.UUIDField(allow_null=True, help_text="tasks of one array share it")
+    array_index = serializers.IntegerField(allow_null=True)
+    inside = InsideOut(allow_null=True)
+
+
+class RunOut(serializers.Serializer):
+    """One holding of devices by a workload, from `started_at` to `ended_at`."""
+
+    workload = serializers.CharField()
+    number = serializers.IntegerField()
+    leaf = serializers.CharField(help_text=meant("leaf"))
+    state = serializers.ChoiceField(Run.State.values)
+    size_milli = serializers.IntegerField()
+    is_funded = serializers.BooleanField()
+    min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
+    nodes = serializers.ListField(child=serializers.CharField(), help_text="by rank")
+    started_at = serializers.DateTimeField()
+    running_at = serializers.DateTimeField(allow_null=True, help_text="every rank runs: the contract begins")
+    contract_ends_at = serializers.DateTimeField(allow_null=True)
+    stop_asked_at = serializers.DateTimeField(allow_null=True)
+    leave_by = serializers.DateTimeField(allow_null=True)
+    ended_at = serializers.DateTimeField(allow_null=True)
+    end_reason = serializers.CharField(allow_blank=True)
+    exit_code = serializers.IntegerField(allow_null=True)
+    preempted_by = serializers.CharField(allow_null=True)
+    checkpoint_at = serializers.DateTimeField(allow_null=True)
+    lost_s = serializers.IntegerField(allow_null=True, help_text="worked since its last checkpoint, and lost")
+
+
+class StoppedOut(serializers.Serializer):
+    """Whether its run was told to stop, and the workload."""
+
+    changed = serializers.BooleanField()
+    workload = WorkloadOut()
+
+
+class LogOut(serializers.Serializer):
+    """What a rank printed from `offset` on. Ask again from `next_offset`, until `is_over`."""
+
+    workload = serializers.CharField()
+    run = serializers.IntegerField(allow_null=True, help_text="null: it has no run yet")
+    rank = serializers.IntegerField()
+    ranks = serializers.IntegerField(help_text="how many the run has")
+    offset = serializers.IntegerField(help_text="of the first byte of `text`")
+    next_offset = serializers.IntegerField()
+    text = serializers.CharField(allow_blank=True)
+    is_over = serializers.BooleanField(help_text="nothing more will come of this rank")
+
+
+class LevelOut(serializers.Serializer):
+    """The numbers of one node of the tree, as the last pass had them. Ratios are [numerator, denominator]."""
+
+    node = serializers.CharField()
+    parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]
+    basis_points = serializers.IntegerField(help_text=meant("shares"))
+    entitlement = serializers.ListField(child=serializers.IntegerField(), help_text=meant("entitlement"))
+    used_milli_s = serializers.IntegerField()
+    committed_milli_s = serializers.IntegerField(help_text=meant("committed"))
+    uncharged_milli_s = serializers.IntegerField()
+    served = serializers.ListField(child=serializers.IntegerField(), allow_null=True, help_text=meant("served"))
+    turn = serializers.IntegerField(allow_null=True)
+    waiting = serializers.IntegerField()
+    waiting_milli = serializers.IntegerField()
+
+
+class QueueRowOut(serializers.Serializer):
+    """One waiting workload. `served` is that of each node on the way down to its leaf."""
+
+    place = serializers.IntegerField(allow_null=True)
+    code = serializers.CharField()
+    leaf = serializers.CharField(help_text=meant("leaf"))
+    size_milli = serializers.IntegerField()
+    min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
+    priority = serializers.IntegerField(help_text=meant("priority"))
+    workload_class = serializers.CharField(help_text=meant("class"))
+    state = serializers.ChoiceField(Workload.State.values)
+    submitted_at = serializers.DateTimeField()
+    waited_s = serializers.IntegerField()
+    served = serializers.ListField(child=serializers.ListField(child=serializers.IntegerField(), allow_null=True))
+    reason_code = serializers.CharField(allow_blank=True)
+    reason = serializers.CharField(allow_blank=True)
+    earliest_start_at = serializers.DateTimeField(allow_null=True)
+    certain_at = serializers.DateTimeField(allow_null=True)
+    is_promised = serializers.BooleanField()
+
+
+class QueueOut(serializers.Serializer):
+    """A page of the queue, as of the last pass. Places move with every pass, so pages are numbered."""
+
+    cluster = serializers.CharField()
+    as_of = serializers.DateTimeField(allow_null=True)
+    page = serializers.IntegerField()
+    pages = serializers.IntegerField()
+    count = serializers.IntegerField()
+    rows = QueueRowOut(many=True)
+    levels = LevelOut(many=True)
+
+
+def workload(row: Workload, person: Person) -> dict[str, Any]:
+    """WorkloadOut, with what this person may see."""
+    return {
+        "code": row.code,
+        "cluster": row.cluster.name,
+        "leaf": row.leaf.code,
+        "size_milli": row.size_milli,
+        "min_runtime_s": row.min_runtime_s,
+        "priority": row.priority,
+        "workload_class": row.workload_class,
+        "state": row.state,
+        "place": row.place,
+        "reason_code": row.reason_code,
+        "reason": row.reason_text,
+        "submitted_at": moment(row.submitted_at),
+        "first_started_at": moment(row.first_started_at),
+        "ended_at": moment(row.ended_at),
+        "cancel_asked_at": moment(row.cancel_asked_at),
+        "earliest_start_at": moment(row.earliest_start_at),
+        "progress_s": row.progress_s,
+        "preemptions": row.preemptions,
+        "array": None if row.array is None else str(row.array),
+        "array_index": row.array_index,
+        "inside": _inside(row) if may(person, "workload.see_inside", row) else None,
+    }
+
+
+def workloads(rows: Sequence[Workload], person: Person) -> list[dict[str, Any]]:
+    """WorkloadOut of each."""
+    return [workload(each, person) for each in rows]
+
+
+def _inside(row: Workload) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "owner": row.owner.username if row.owner else None,
+        "command": row.command,
+        "environment": row.environment,
+        "secrets": sorted(row.secrets),
+        "checkpoint": row.checkpoint,
+        "checkpoint_every_s": row.checkpoint_every_s,
+        "save_command": row.save_command,
+        "restore_command": row.restore_command,
+        "resumable": row.resumable,
+        "time_limit_s": row.time_limit_s,
+    }
+
+
+def run(row: Run) -> dict[str, Any]:
+    """RunOut, of a run whose ranks are at hand."""
+    return {
+        "workload": row.workload.code,
+        "number": row.number,
+        "leaf": row.leaf.code,
+        "state": row.state,
+        "size_milli": row.size_milli,
+        "is_funded": row.funded,
+        "min_runtime_s": row.min_runtime_s,
+        "nodes": [each.node.name for each in row.ranks.all()],
+        "started_at": moment(row.started_at),
+        "running_at": moment(row.running_at),
+        "contract_ends_at": moment(row.contract_ends_at),
+        "stop_asked_at": moment(row.stop_asked_at),
+        "leave_by": moment(row.leave_by),
+        "ended_at": moment(row.ended_at),
+        "end_reason": row.end_reason,
+        "exit_code": row.exit_code,
+        "preempted_by": row.preempted_by.code if row.preempted_by else None,
+        "checkpoint_at": moment(row.checkpoint_at),
+        "lost_s": row.lost_s,
+    }
+
+
+def queue_page(page: QueuePage) -> dict[str, Any]:
+    """QueueOut."""
+    return {
+        "cluster": page.cluster.name,
+        "as_of": moment(page.as_of),
+        "page": page.number,
+        "pages": page.pages,
+        "count": page.count,
+        "rows": [queue_row(row) for row in page.rows],
+        "levels": [level(each) for each in page.levels.rows],
+    }
+
+
+def queue_row(row: Row) -> dict[str, Any]:
+    """One waiting workload: what everyone may see."""
+    return {
+        "place": row.place,
+        "code": row.code,
+        "leaf": row.leaf_code,
+        "size_milli": row.size_milli,
+        "min_runtime_s": row.min_runtime_s,
+        "priority": row.priority,
+        "workload_class": row.workload_class,
+        "state": row.state,
+        "submitted_at": moment(row.submitted_at),
+        "waited_s": row.waited_s,
+        "served": [pair(each) for each in row.served],
+        "reason_code": row.reason_code,
+        "reason": row.reason_text,
+        "earliest_start_at": moment(row.earliest_start_at),
+        "certain_at": moment(row.certain_at),
+        "is_promised": row.promise is not None,
+    }
