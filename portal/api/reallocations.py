@@ -118,7 +118,7 @@ class Reallocations(Api):
 
 def shown_reallocation(view: Api, row: Reallocation, status: int = 200) -> Response:
     """The reallocation as it is now; a new one says where it is."""
-    [body] = reallocations_out(with_all(Reallocation.objects.filter(pk=row.pk))[:1], view.person())
+    [body] = reallocations_out(list(with_all(Reallocation.objects.filter(pk=row.pk))), view.person())
     headers = {"Location": reverse("api-reallocation", args=[row.pk])} if status == 201 else {}
     return versioned(body, body["version"], status=status, headers=headers)
 

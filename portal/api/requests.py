@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from django.db.models import Q
@@ -15,6 +15,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 
 from budgets import desks, models
 from budgets.authority import may, nodes_with
@@ -138,7 +139,7 @@ class Requests(Api):
 
 def shown_request(view: Api, row: models.Request, status: int = 200) -> Response:
     """The request as it is now; a new one says where it is."""
-    [body] = requests_out(with_all(models.Request.objects.filter(pk=row.pk))[:1], view.person())
+    [body] = requests_out(list(with_all(models.Request.objects.filter(pk=row.pk))), view.person())
     headers = {"Location": reverse("api-request", args=[row.pk])} if status == 201 else {}
     return versioned(body, body["version"], status=status, headers=headers)
 
@@ -146,8 +147,8 @@ def shown_request(view: Api, row: models.Request, status: int = 200) -> Response
 class OneRequest(Api):
     """What the views of one request share."""
 
-    out = RequestOut
-    matches = ("POST",)
+    out: type[Serializer] | None = RequestOut
+    matches: Collection[str] = ("POST",)
 
     def row(self, number: int) -> models.Request:
         """The request, if the person may see it; else it is not there."""
