@@ -229,6 +229,15 @@ add(
         gettext_noop("From {date} until {date_2} you decide for {name} at {code}"),
         gettext_noop("{name} can't sign in any more"),
         gettext_noop("Your access token {code} was revoked"),
+        gettext_noop("the sign-in service lists them in {name}"),
+        gettext_noop("the sign-in service no longer lists them in {name}"),
+        gettext_noop("not confirmed by a sign-in for {number} days"),
+        gettext_noop("their sign-in was unlinked"),
+        gettext_noop("signed in for the first time"),
+        gettext_noop("the same user name"),
+        gettext_noop("the same e-mail address"),
+        gettext_noop("linked by the operator of the portal"),
+        gettext_noop("unlinked by the operator of the portal"),
         gettext_noop("Their requests and workloads go on; what waited for their decision goes to the level above."),
         # reviews
         gettext_noop("{name}: budget review of {code} on {when}"),
@@ -335,5 +344,6 @@ add(
         gettext_noop("display name"),
         gettext_noop("token"),
         gettext_noop("scopes"),
+        gettext_noop("issuer"),
     )
 )

@@ -6,17 +6,22 @@ Whatever is lost or doubled, the next one sets right.
 from __future__ import annotations
 
 from celery import shared_task
+from django.conf import settings
 
 from budgets.services import (
     balances,
     endings,
     follow_ups,
+    identities,
     kept_answers,
     people,
     reallocation_deadlines,
     request_deadlines,
     sending,
 )
+
+UNCONFIRMED_DAYS = 30
+"""Where no OpenID provider is set up any more, the roles that one gave end after so long."""
 
 
 @shared_task(ignore_result=True)
@@ -26,6 +31,7 @@ def keep_deadlines() -> int:
     Answers that were kept for requests sent again are forgotten in time.
     """
     changed = people.sweep()
+    changed += identities.end_stale(settings.OPEN_ID.roles_days if settings.OPEN_ID else UNCONFIRMED_DAYS)
     changed += reallocation_deadlines.apply_due()
     changed += reallocation_deadlines.settle()
     changed += follow_ups.ask_due()

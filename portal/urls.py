@@ -17,6 +17,7 @@ from portal.views import (
     meeting,
     node,
     nodes,
+    openid,
     people,
     preempted,
     priorities,
@@ -47,6 +48,8 @@ from portal.views import (
 urlpatterns = [
     path("", home.Home.as_view(), name="home"),
     path("login/", signing.SignIn.as_view(), name="login"),
+    path("login/openid/", openid.begin, name="openid"),
+    path("login/openid/callback/", openid.end, name="openid_callback"),
     path("password/", signing.Password.as_view(), name="password"),
     path("logout/", signing.SignOut.as_view(), name="logout"),
     path("theme/", signing.theme, name="theme"),

@@ -5,6 +5,7 @@ Rows change only through `budgets.services`; what must always hold is a constrai
 """
 
 from budgets.models.balances import BooksCheck
+from budgets.models.identities import ClaimedRole, Identity
 from budgets.models.imports import ShareImport
 from budgets.models.kept_answers import KeptAnswer
 from budgets.models.messages import ALWAYS_SENT, Digest, Kind, Message, MessageChoice, Threshold, Webhook
@@ -25,6 +26,7 @@ __all__ = [
     "Attachment",
     "BooksCheck",
     "BudgetNode",
+    "ClaimedRole",
     "Cluster",
     "Comment",
     "DateRange",
@@ -32,6 +34,7 @@ __all__ = [
     "Digest",
     "FollowUp",
     "House",
+    "Identity",
     "KeptAnswer",
     "Kind",
     "LedgerEntry",

@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from budgets import hooks
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Delegation, Kind, Person, Role, RoleGrant
+from budgets.models import BudgetNode, Delegation, Identity, Kind, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import checks, delegations, ledger, messages, request_deadlines
 
@@ -81,6 +81,7 @@ def erase_name(*, person: Person, by: Person, reason: str) -> Person:
         row.username = f"erased-{row.pk}"
         row.set_unusable_password()
         row.save()
+        Identity.objects.filter(person=row).delete()
         _entry("person.erased", row, by, checks.reason(reason, by))
         return row
 

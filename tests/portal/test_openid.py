@@ -1,0 +1,493 @@
+"""Signing in with an OpenID provider: a real one, in a process of its own, that lies when it is told to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import requests
+from django.core.management import CommandError, call_command
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from budgets.errors import ConflictError
+from budgets.models import ClaimedRole, Identity, LedgerEntry, Person, Role, RoleGrant
+from budgets.queries import in_force, today
+from budgets.services import identities, people, roles, tokens
+from portal import openid
+from portal.settings_signing import OpenId
+from tests.portal.openid_provider import CLIENT_ID, CLIENT_SECRET
+from tests.portal.test_tokens import words_of
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ROLES = {
+    "gpu ops": (("operator", "LAB"),),
+    "team-a1": (("member", "A1"),),
+    "leads": (("manager", "A"), ("reviewer", "LAB")),
+}
+EVA = {"sub": "248289761001", "preferred_username": "eva", "name": "Eva Lund", "email": "eva@example.org"}
+
+Come = Callable[..., HttpResponse]
+
+
+class Elsewhere:
+    """The provider, as tests see it."""
+
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
+
+    def tell(self, lie: str = "", **claims: object) -> None:
+        """Who is signed in there, and which lie it tells."""
+        requests.post(f"{self.issuer}/control", json={"person": {**EVA, **claims}, "lie": lie}, timeout=5)
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Elsewhere]:
+    """The provider's process."""
+    argv = [sys.executable, "-m", "tests.portal.openid_provider"]
+    with subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        yield Elsewhere(running.stdout.readline().strip())
+        running.kill()
+
+
+@pytest.fixture
+def elsewhere(process: Elsewhere, calm, settings) -> Elsewhere:
+    """The provider, known to the portal; it tells the truth about Eva."""
+    settings.OPEN_ID = OpenId(
+        issuer=process.issuer, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, name="Example", scopes="openid email",
+        groups_claim="groups", roles=ROLES, roles_days=30, unknown="create", link_by="nothing",
+    )  # fmt: skip
+    openid._made.clear()
+    process.tell()
+    return process
+
+
+def configure(settings, **changed: object) -> None:
+    """The portal's word about the provider, otherwise."""
+    old = settings.OPEN_ID
+    settings.OPEN_ID = OpenId(**{**{name: getattr(old, name) for name in OpenId.__slots__}, **changed})
+    openid._made.clear()
+
+
+def way_back(client: Client, following: str = "/tree/") -> str:
+    """Our address to which the provider sends the browser back."""
+    sent = client.get(f"/login/openid/?next={following}")
+    assert sent.status_code == 302, sent.content
+    back = requests.get(sent.headers["Location"], allow_redirects=False, timeout=5)
+    assert back.status_code == 302, back.text
+    parts = urlsplit(back.headers["Location"])
+    return f"{parts.path}?{parts.query}"
+
+
+def come(client: Client | None = None, following: str = "/tree/") -> HttpResponse:
+    """Somebody signs in there and comes back."""
+    browser = client or Client()
+    return browser.get(way_back(browser, following))
+
+
+def held(username: str = "eva") -> set[tuple[str, str]]:
+    """The roles in force of somebody."""
+    grants = RoleGrant.objects.filter(in_force(today()), person__username=username)
+    return set(grants.values_list("role", "node__code"))
+
+
+def is_signed_in(client: Client) -> bool:
+    """Whether pages open."""
+    return client.get("/api/v1/me/").status_code == 200
+
+
+# --- coming in --------------------------------------------------------------------------------------------------------
+
+
+def test_somebody_new_gets_an_account_and_goes_on_where_they_wanted(elsewhere):
+    client = Client()
+    answer = come(client, "/queue/north/")
+    assert (answer.status_code, answer.headers["Location"]) == (302, "/queue/north/")
+    eva = Person.objects.get(username="eva")
+    assert (eva.display_name, eva.email, eva.has_usable_password()) == ("Eva Lund", "eva@example.org", False)
+    assert Identity.objects.get().subject == EVA["sub"]
+    assert client.get("/api/v1/me/").json()["username"] == "eva"
+    found = LedgerEntry.objects.filter(verb__startswith="person.").order_by("id")
+    assert list(found.values_list("verb", "person_id", "after")) == [
+        ("person.created", None, {"person": eva.pk}),
+        ("person.linked", None, {"person": eva.pk, "issuer": elsewhere.issuer}),
+    ]
+
+
+def test_a_subject_stays_the_same_person_whatever_it_is_called(elsewhere):
+    come()
+    elsewhere.tell(preferred_username="ada", name="Ada", email="ada@example.org")
+    client = Client()
+    assert come(client).status_code == 302
+    assert client.get("/api/v1/me/").json()["username"] == "eva"
+    assert Person.objects.filter(identities__issuer=elsewhere.issuer).count() == 1
+
+
+def test_what_is_asked_for(elsewhere):
+    sent = Client().get("/login/openid/")
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(sent.headers["Location"]).query).items()}
+    assert {name: asked[name] for name in ("response_type", "client_id", "scope", "code_challenge_method")} == {
+        "response_type": "code", "client_id": CLIENT_ID, "scope": "openid email", "code_challenge_method": "S256"
+    }  # fmt: skip
+    assert asked["redirect_uri"] == "http://127.0.0.1:8000/login/openid/callback/"
+    assert min(len(asked[name]) for name in ("state", "nonce", "code_challenge")) >= 20
+    (cookie,) = sent.cookies.values()
+    assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Lax", "/login/openid/")
+    assert Client().get("/login/openid/").headers["Location"] != sent.headers["Location"]
+
+
+@pytest.mark.parametrize("following", ["https://evil.example/", "//evil.example", "javascript:alert(1)", ""])
+def test_nobody_is_led_elsewhere(elsewhere, following):
+    assert come(following=following).headers["Location"] == "/"
+
+
+def test_the_log_in_page_offers_it(elsewhere, settings):
+    page = Client().get("/login/?next=/queue/").content.decode()
+    assert 'href="/login/openid/?next=%2Fqueue%2F"' in page
+    assert "Sign in with Example" in page
+    assert 'name="password"' in page
+    settings.HAS_PASSWORDS = False
+    assert 'name="password"' not in Client().get("/login/").content.decode()
+    wrong = Client().post("/login/", {"username": "ada", "password": "sesame-open-42"})
+    assert wrong.status_code == 400
+
+
+def test_a_key_that_is_new_is_asked_for(elsewhere):
+    assert come().status_code == 302
+    elsewhere.tell("new key")
+    assert come().status_code == 302
+
+
+# --- lies -------------------------------------------------------------------------------------------------------------
+
+NO_ID_TOKEN = [
+    *("other nonce", "no nonce", "expired", "no expiry", "not yet", "other issuer", "other audience", "other party"),
+    *("no subject", "unsigned", "signed with the secret", "signed with the public key", "other key", "changed"),
+]
+
+
+@pytest.mark.parametrize("lie", NO_ID_TOKEN)
+def test_an_id_token_that_does_not_hold_signs_nobody_in(elsewhere, lie):
+    elsewhere.tell(lie)
+    client = Client()
+    answer = come(client)
+    assert answer.status_code in (400, 403), lie
+    assert 'role="alert"' in answer.content.decode()
+    assert (is_signed_in(client), Person.objects.filter(username="eva").exists()) == (False, False)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [lambda state: state[:-1] + ("A" if state[-1] != "A" else "B"), lambda _: "", lambda _: "é" * 20, lambda _: "x"],
+)
+def test_a_state_that_is_not_this_browsers_signs_nobody_in(elsewhere, changed):
+    client = Client()
+    back = way_back(client)
+    said = {name: values[0] for name, values in parse_qs(urlsplit(back).query).items()}
+    answer = client.get("/login/openid/callback/", {**said, "state": changed(said["state"])})
+    assert (answer.status_code, is_signed_in(client)) == (400, False)
+
+
+def test_nobody_comes_back_in_another_browser(elsewhere):
+    stranger, victim = Client(), Client()
+    back = way_back(stranger)
+    answer = victim.get(back)
+    assert (answer.status_code, is_signed_in(victim)) == (400, False)
+    assert "not begun in this browser" in words_of(answer)
+
+
+def test_a_code_is_bound_to_its_browser_by_pkce_and_nonce(elsewhere):
+    mine, stolen = Client(), Client()
+    theirs = parse_qs(urlsplit(way_back(stolen)).query)
+    own = parse_qs(urlsplit(way_back(mine)).query)
+    answer = mine.get("/login/openid/callback/", {"state": own["state"][0], "code": theirs["code"][0]})
+    assert (answer.status_code, is_signed_in(mine)) == (400, False)
+
+
+def test_coming_back_twice_signs_in_once(elsewhere):
+    client = Client()
+    back = way_back(client)
+    assert client.get(back).status_code == 302
+    client.logout()
+    assert (client.get(back).status_code, is_signed_in(client)) == (400, False)
+
+
+def test_too_late_is_too_late(elsewhere, monkeypatch):
+    client = Client()
+    back = way_back(client)
+    monkeypatch.setattr(openid, "TRY_S", 0)
+    assert (client.get(back).status_code, is_signed_in(client)) == (400, False)
+
+
+def test_a_no_of_the_provider_is_said(elsewhere):
+    elsewhere.tell("no")
+    answer = come()
+    assert (answer.status_code, "access_denied" in words_of(answer)) == (403, True)
+
+
+@pytest.mark.parametrize("lie", ["away", "describes another"])
+def test_a_provider_in_trouble_is_said(elsewhere, lie):
+    elsewhere.tell(lie)
+    answer = Client().get("/login/openid/")
+    assert (answer.status_code, "in trouble" in words_of(answer)) == (502, True)
+    elsewhere.tell()
+    assert come().status_code == 302
+
+
+def test_a_provider_that_is_not_there_is_said(elsewhere, settings):
+    configure(settings, issuer="http://127.0.0.1:9")
+    assert Client().get("/login/openid/").status_code == 502
+
+
+def test_an_answer_of_another_provider_is_refused(elsewhere):
+    client = Client()
+    assert client.get(way_back(client) + "&iss=https://elsewhere.example").status_code == 400
+    assert is_signed_in(client) is False
+
+
+# --- who they are here ------------------------------------------------------------------------------------------------
+
+
+def test_unknown_people_are_refused_where_that_is_configured(elsewhere, settings):
+    configure(settings, unknown="refuse")
+    client = Client()
+    answer = come(client)
+    assert (answer.status_code, "Nobody here is linked" in words_of(answer)) == (403, True)
+    assert (is_signed_in(client), Person.objects.filter(username="eva").exists()) == (False, False)
+
+
+def test_disabled_people_are_refused(elsewhere, calm):
+    come()
+    eva = Person.objects.get(username="eva")
+    RoleGrant.objects.create(person=calm.nil, node=calm.node["LAB"], role=Role.ADMINISTRATOR, valid_from=today())
+    client = Client()
+    come(client)
+    assert is_signed_in(client)
+    people.disable(person=eva, by=calm.nil, reason="left")
+    assert is_signed_in(client) is False
+    answer = come(client)
+    assert (answer.status_code, "disabled" in words_of(answer)) == (403, True)
+    assert is_signed_in(client) is False
+
+
+def test_an_account_is_not_taken_over_by_its_name_or_address(elsewhere, calm):
+    type(calm.ada).objects.filter(pk=calm.ada.pk).update(email="ada@example.org")
+    elsewhere.tell(preferred_username="ada", email="ada@example.org", email_verified=True)
+    answer = come()
+    assert (answer.status_code, "nobody has said that it is yours" in words_of(answer)) == (403, True)
+    assert Identity.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("link_by", "claims", "is_linked"),
+    [
+        ("username", {"preferred_username": "ada"}, True),
+        ("username", {"preferred_username": "ADA"}, False),
+        ("email", {"email": "Ada@example.org", "email_verified": True}, True),
+        ("email", {"email": "ada@example.org", "email_verified": False}, False),
+        ("email", {"email": "ada@example.org", "email_verified": "true"}, False),
+        ("email", {"email": "two@example.org", "email_verified": True}, False),
+        ("email", {"email": "", "email_verified": True}, False),
+    ],
+)
+def test_an_account_is_linked_as_configured(elsewhere, calm, settings, link_by, claims, is_linked):
+    Person.objects.filter(pk=calm.ada.pk).update(email="ada@example.org")
+    Person.objects.filter(pk__in=[calm.ben.pk, calm.mia.pk]).update(email="two@example.org")
+    configure(settings, link_by=link_by, unknown="refuse")
+    elsewhere.tell(**claims)
+    client = Client()
+    assert come(client).status_code == (302 if is_linked else 403)
+    assert is_signed_in(client) is is_linked
+    assert Identity.objects.filter(person=calm.ada).exists() is is_linked
+
+
+def test_who_is_linked_already_is_not_linked_again(elsewhere, calm, settings):
+    configure(settings, link_by="username", unknown="refuse")
+    identities.link(person=calm.ada, issuer=elsewhere.issuer, subject="first", by=None)
+    elsewhere.tell(preferred_username="ada")
+    assert come().status_code == 403
+    with pytest.raises(ConflictError, match="this subject is linked to Ada"):
+        identities.link(person=calm.ben, issuer=elsewhere.issuer, subject="first", by=None)
+    identities.link(person=calm.ada, issuer=elsewhere.issuer, subject=str(EVA["sub"]), by=None)
+    assert come().status_code == 302
+    assert list(Identity.objects.values_list("person", "subject")) == [(calm.ada.pk, EVA["sub"])]
+
+
+def test_an_operator_links_on_the_command_line(elsewhere, calm, settings, capsys):
+    configure(settings, unknown="refuse")
+    said = []
+    for arguments in (["ada"], ["ada", str(EVA["sub"])], ["ada", str(EVA["sub"])], ["ada", "--unlink"]):
+        call_command("link_person", *arguments)
+        said.append(capsys.readouterr().out.strip())
+        if len(said) == 2:
+            assert come().status_code == 302
+    known, unknown = f"ada is {EVA['sub']} at {elsewhere.issuer}", f"ada is nobody at {elsewhere.issuer}"
+    assert said == [unknown, known, known, unknown]
+    assert come().status_code == 403
+    identities.link(person=calm.ben, issuer=elsewhere.issuer, subject="s", by=None)
+    for wrong in (["nobody", "s"], ["ada", "s"], ["ada", "s", "--unlink"]):
+        with pytest.raises(CommandError):
+            call_command("link_person", *wrong)
+
+
+@pytest.mark.parametrize(
+    ("claims", "username", "name"),
+    [
+        ({"preferred_username": "a b<script>"}, None, "Eva Lund"),
+        ({"preferred_username": None}, None, "Eva Lund"),
+        ({"preferred_username": "x" * 151}, None, "Eva Lund"),
+        ({"name": 7}, "eva", "eva"),
+        ({"name": "E\x07va"}, "eva", "eva"),
+        ({"name": "Eva\n  Lund"}, "eva", "Eva Lund"),
+        ({"email": "not an address"}, "eva", "Eva Lund"),
+    ],
+)
+def test_strange_names_are_no_trouble(elsewhere, claims, username, name):
+    elsewhere.tell(**claims)
+    assert come().status_code == 302
+    person = Identity.objects.get().person
+    assert (person.username if username else person.username[:7], person.display_name) == (username or "openid-", name)
+
+
+# --- roles by groups --------------------------------------------------------------------------------------------------
+
+
+def test_groups_give_roles_and_end_them_when_they_are_gone(elsewhere):
+    elsewhere.tell(groups=["team-a1", "leads", "something else"])
+    come()
+    assert held() == {("member", "A1"), ("manager", "A"), ("reviewer", "LAB")}
+    elsewhere.tell(groups=["team-a1", "gpu ops"])
+    come()
+    assert held() == {("member", "A1"), ("operator", "LAB")}
+    elsewhere.tell()
+    client = Client()
+    come(client)
+    assert (held(), is_signed_in(client), ClaimedRole.objects.count()) == (set(), True, 0)
+    entries = LedgerEntry.objects.filter(verb__startswith="role.").order_by("id")
+    said = [(entry.verb, entry.person_id, entry.node_code, entry.reason) for entry in entries]
+    gives, ends = "the sign-in service lists them in ", "the sign-in service no longer lists them in "
+    assert said == [
+        ("role.granted", None, "A1", gives + "team-a1"),
+        ("role.granted", None, "A", gives + "leads"),
+        ("role.granted", None, "LAB", gives + "leads"),
+        ("role.ended", None, "A", ends + "leads"),
+        ("role.ended", None, "LAB", ends + "leads"),
+        ("role.granted", None, "LAB", gives + "gpu ops"),
+        ("role.ended", None, "A1", ends + "team-a1"),
+        ("role.ended", None, "LAB", ends + "gpu ops"),
+    ]
+
+
+def test_what_was_held_for_days_ends_today_and_stays_in_the_books(elsewhere):
+    elsewhere.tell(groups=["team-a1"])
+    come()
+    RoleGrant.objects.filter(claimed__isnull=False).update(valid_from=today() - timedelta(days=5))
+    elsewhere.tell(groups=[])
+    come()
+    grant = RoleGrant.objects.get(person__username="eva")
+    assert (grant.valid_from, grant.valid_until) == (today() - timedelta(days=5), today())
+
+
+def test_roles_that_were_given_by_hand_stay(elsewhere, calm):
+    come()
+    eva = Person.objects.get(username="eva")
+    roles.grant(person=eva, node=calm.node["A1"], role="member", valid_from=today(), by=calm.mia, reason="joins")
+    elsewhere.tell(groups=["team-a1", "gpu ops"])
+    come()
+    elsewhere.tell(groups=[])
+    come()
+    assert held() == {("member", "A1")}
+
+
+def test_a_role_ends_for_tokens_and_open_sessions_at_once(elsewhere):
+    elsewhere.tell(groups=["team-a1"])
+    client = Client()
+    come(client)
+    eva = Person.objects.get(username="eva")
+    _, shown = tokens.create(person=eva, name="n", scopes=["read"], days=9)
+    asked = Client(headers={"Authorization": f"Bearer {shown}"})
+    assert [each["role"] for each in asked.get("/api/v1/me/").json()["roles"]] == ["member"]
+    elsewhere.tell(groups=[])
+    come()
+    assert asked.get("/api/v1/me/").json()["roles"] == client.get("/api/v1/me/").json()["roles"] == []
+
+
+def test_the_last_manager_stays_and_can_sign_in(elsewhere, calm):
+    elsewhere.tell(groups=["leads"])
+    come()
+    RoleGrant.objects.filter(person=calm.mia).delete()
+    elsewhere.tell(groups=[])
+    assert come().status_code == 302
+    assert held() == {("manager", "A")}
+    RoleGrant.objects.create(person=calm.mia, node=calm.node["A"], role="manager", valid_from=today())
+    come()
+    assert held() == set()
+
+
+def test_a_mapping_to_no_node_keeps_nobody_out(elsewhere, settings):
+    configure(settings, roles={"team-a1": (("member", "NONE"), ("member", "A1"))})
+    elsewhere.tell(groups=["team-a1"])
+    assert come().status_code == 302
+    assert held() == {("member", "A1")}
+
+
+def test_what_nobody_confirms_by_signing_in_ends(elsewhere, calm):
+    elsewhere.tell(groups=["team-a1", "gpu ops"])
+    come()
+    assert identities.end_stale(30) == 0
+    Identity.objects.update(seen_at=timezone.now() - timedelta(days=31))
+    assert (identities.end_stale(30), identities.end_stale(30), held()) == (2, 0, set())
+    reasons = set(LedgerEntry.objects.filter(verb="role.ended").values_list("reason", flat=True))
+    assert reasons == {"not confirmed by a sign-in for 30 days"}
+    come()
+    assert held() == {("member", "A1"), ("operator", "LAB")}
+
+
+def test_unlinking_ends_what_groups_gave(elsewhere, calm, settings):
+    elsewhere.tell(groups=["team-a1"])
+    come()
+    identities.unlink(identity=Identity.objects.get(), by=None)
+    assert (held(), Identity.objects.count()) == (set(), 0)
+    configure(settings, unknown="refuse")
+    assert come().status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("claim", "claims"),
+    [
+        ("realm_access.roles", {"realm_access": {"roles": ["team-a1"]}}),
+        ("https://example.org/groups", {"https://example.org/groups": ["team-a1"]}),
+        ("group", {"group": "team-a1"}),
+    ],
+)
+def test_groups_stand_where_it_is_configured(elsewhere, settings, claim, claims):
+    configure(settings, groups_claim=claim)
+    elsewhere.tell(**claims)
+    come()
+    assert held() == {("member", "A1")}
+
+
+@pytest.mark.parametrize("groups", [{"team-a1": 1}, 7, [7, None, ["team-a1"]], "team-a12", ""])
+def test_strange_groups_give_nothing(elsewhere, groups):
+    elsewhere.tell(groups=groups)
+    assert come().status_code == 302
+    assert held() == set()
+
+
+def test_groups_are_asked_for_where_the_id_token_names_none(elsewhere):
+    elsewhere.tell("groups at userinfo", groups=["team-a1"])
+    come()
+    assert held() == {("member", "A1")}
+
+
+def test_userinfo_has_to_be_about_the_same_person(elsewhere):
+    elsewhere.tell("somebody else at userinfo")
+    client = Client()
+    assert (come(client).status_code, is_signed_in(client)) == (502, False)
