@@ -208,11 +208,13 @@ class Table:
                     styles,
                 )
 
-    def text_room(self, screen: Screen) -> int:
-        """Columns that are left for the first text, where everything else is as wide as it needs to be."""
-        natural, shown = self._natural(), self._shown(screen, 0)
-        texts = [at for at in shown if self.columns[at].is_text]
-        return (screen.width or 0) - _total(natural, [at for at in shown if at not in texts[:1]]) - len(GAP)
+    def text_room(self, screen: Screen) -> int | None:
+        """Columns for the last one, a text, where the others are as wide as they need to be; None is no bound."""
+        if screen.width is None:
+            return None
+        last = len(self.columns) - 1
+        shown = [at for at in self._shown(screen, 0) if at != last]
+        return max(LEAST_TEXT, screen.width - _total(self._natural(), shown) - len(GAP))
 
     def _natural(self) -> list[int]:
         """How wide each column would like to be."""

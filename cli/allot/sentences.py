@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from allot.screen import fitting
 from allot.words import clock, duration, instant, parsed, percent, plural, ratio, zone
 
 OPEN = ("queued", "starting", "running", "leaving", "unreachable", "held")
 POINTED_AT = "at the instant given"
 """Where a stored sentence points at an instant that stands beside it."""
-BELOW = (": try it below", " below")
 SHORT = {
+    "": "new",
     "waiting_order": "others have had less",
     "waiting_capacity": "inside contracts",
     "waiting_placement": "not free together",
@@ -20,6 +21,8 @@ SHORT = {
     "waiting_victims": "being left for it",
     "waiting_nodes": "too few fit nodes",
     "too_large": "larger than the cluster",
+    "contract_too_long": "its contract is too long",
+    "contract_too_short": "its contract is too short",
     "no_entitlement": "nothing to charge",
     "closed": "its project is closed",
 }
@@ -39,6 +42,14 @@ def bare_reason(row: Mapping[str, Any], at: datetime) -> str:
     text = reason(row, at)
     bare = text[len("Waiting:") :].lstrip() if text.startswith("Waiting:") else text
     return bare[:1].upper() + bare[1:]
+
+
+def fitting_reason(row: Mapping[str, Any], at: datetime, room: int | None) -> str:
+    """The sentence where a line has room for it, else a few words."""
+    sentence = bare_reason(row, at)
+    if room is None or len(sentence) <= room:
+        return sentence
+    return SHORT.get(row["reason_code"]) or fitting(sentence, room)
 
 
 def off_page(text: str) -> str:

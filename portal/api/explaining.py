@@ -17,10 +17,10 @@ from budgets.models import Person
 from portal.api.base import Api
 from portal.api.serializers import level, moment, pair
 from portal.api.workloads_out import WorkloadOut, workload
+from portal.binding import GroupLine, binding_of, lines_of
 from portal.views.preempted import preempted_run
 from portal.views.workload import workload_named
 from scheduler.queries import forecast
-from scheduler.queries.ahead import Group
 from scheduler.queries.forecast import Foretold
 from scheduler.queries.preempted import Preempted, Preemption, RunLine, Side
 from scheduler.queries.trying import Answer, Tried, try_other
@@ -28,6 +28,13 @@ from scheduler.queries.workload import Explanation, Neighbour, explanation
 
 DIGITS = 10
 """Of a size in thousandths, at most."""
+
+
+class BindingOut(serializers.Serializer):
+    """What keeps a workload from starting, in a sentence, and what would change it, one for each thing."""
+
+    limit = serializers.CharField()
+    changes = serializers.ListField(child=serializers.CharField())
 
 
 class ExplanationOut(serializers.Serializer):
@@ -45,6 +52,8 @@ class ExplanationOut(serializers.Serializer):
     runs = serializers.ListField(child=serializers.DictField())
     preemptions = serializers.ListField(child=serializers.DictField())
     charged_milli_s = serializers.IntegerField()
+    window_s = serializers.IntegerField(help_text="the lookback that the numbers are of")
+    binding = BindingOut(allow_null=True, help_text="of one that waits and was looked at by a pass")
 
 
 class TriedOut(serializers.Serializer):
@@ -183,10 +192,12 @@ def range_out(foretold: Foretold) -> dict[str, Any] | None:
     }
 
 
-def group(row: Group) -> dict[str, Any]:
-    """Those who are ahead for one reason."""
+def group(line: GroupLine) -> dict[str, Any]:
+    """Those who are ahead for one reason, which `why` says in words."""
+    row = line.group
     return {
         "reason": row.reason,
+        "why": line.why,
         "theirs": None if row.theirs is None else row.theirs.code,
         "mine": None if row.mine is None else row.mine.code,
         "count": row.count,
@@ -197,6 +208,7 @@ def group(row: Group) -> dict[str, Any]:
 
 def explained(told: Explanation, foretold: Foretold, person: Person) -> dict[str, Any]:
     """ExplanationOut."""
+    binding = binding_of(told)
     return {
         "workload": workload(told.workload, person),
         "as_of": moment(told.as_of),
@@ -209,10 +221,12 @@ def explained(told: Explanation, foretold: Foretold, person: Person) -> dict[str
         ],
         "ahead": [neighbour(each) for each in told.ahead],
         "ahead_count": told.ahead_count,
-        "ahead_by_reason": [group(each) for each in told.groups],
+        "ahead_by_reason": [group(each) for each in lines_of(told)],
         "runs": [run(each) for each in told.runs],
         "preemptions": [preemption(each) for each in told.preemptions],
         "charged_milli_s": told.charged_milli_s,
+        "window_s": told.window_s,
+        "binding": None if binding is None else {"limit": binding.limit, "changes": list(binding.changes)},
     }
 
 

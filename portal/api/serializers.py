@@ -83,9 +83,11 @@ def level(row: Level) -> dict[str, Any]:
     """The numbers of one node of the tree."""
     return {
         "node": row.code,
+        "name": row.name,
         "parent": row.parent,
         "basis_points": row.shares,
         "entitlement": pair(row.entitlement),
+        "entitled_milli_s": pair(row.entitled_milli_s),
         "used_milli_s": row.used_milli_s,
         "committed_milli_s": row.committed_milli_s,
         "uncharged_milli_s": row.uncharged_milli_s,

@@ -299,4 +299,4 @@ class Queue(OfCluster):
         page = queue.page(
             where, said["page"] or 1, filters_of(request, codes), per_page=said["limit"] or queue.PER_PAGE
         )
-        return Response(told.queue_page(page))
+        return Response(told.queue_page(page, self.person()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from rest_framework import serializers
@@ -12,6 +12,7 @@ from budgets.glossary import lazily as meant
 from budgets.models import Person
 from portal.api.problems import Strict
 from portal.api.serializers import level, moment, pair
+from portal.views.queue import leaves_seen_inside
 from scheduler.models import Run, Workload
 from scheduler.queries.queue import QueuePage, Row
 from scheduler.services.workloads import ARRAY_MAX
@@ -171,9 +172,13 @@ class LevelOut(serializers.Serializer):
     """The numbers of one node of the tree, as the last pass had them. Ratios are [numerator, denominator]."""
 
     node = serializers.CharField()
+    name = serializers.CharField()
     parent = serializers.CharField(allow_null=True)  # type: ignore[assignment]
     basis_points = serializers.IntegerField(help_text=meant("shares"))
     entitlement = serializers.ListField(child=serializers.IntegerField(), help_text=meant("entitlement"))
+    entitled_milli_s = serializers.ListField(
+        child=serializers.IntegerField(), help_text="what that comes to in one lookback, on all devices"
+    )
     used_milli_s = serializers.IntegerField()
     committed_milli_s = serializers.IntegerField(help_text=meant("committed"))
     uncharged_milli_s = serializers.IntegerField()
@@ -184,10 +189,15 @@ class LevelOut(serializers.Serializer):
 
 
 class QueueRowOut(serializers.Serializer):
-    """One waiting workload. `served` is that of each node on the way down to its leaf."""
+    """One waiting workload. `served` is that of each node on the way down to its leaf.
+
+    `name` is null for those who do not see inside it.
+    """
 
     place = serializers.IntegerField(allow_null=True)
     code = serializers.CharField()
+    name = serializers.CharField(allow_null=True, allow_blank=True)
+    is_mine = serializers.BooleanField()
     leaf = serializers.CharField(help_text=meant("leaf"))
     size_milli = serializers.IntegerField()
     min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
@@ -289,24 +299,28 @@ def run(row: Run) -> dict[str, Any]:
     }
 
 
-def queue_page(page: QueuePage) -> dict[str, Any]:
-    """QueueOut."""
+def queue_page(page: QueuePage, person: Person) -> dict[str, Any]:
+    """QueueOut, with what this person may see. One query more than the page itself, at most."""
+    inside = leaves_seen_inside(person, [row.leaf.node_id for row in page.rows if row.leaf])
     return {
         "cluster": page.cluster.name,
         "as_of": moment(page.as_of),
         "page": page.number,
         "pages": page.pages,
         "count": page.count,
-        "rows": [queue_row(row) for row in page.rows],
+        "rows": [queue_row(row, person, inside) for row in page.rows],
         "levels": [level(each) for each in page.levels.rows],
     }
 
 
-def queue_row(row: Row) -> dict[str, Any]:
-    """One waiting workload: what everyone may see."""
+def queue_row(row: Row, person: Person, inside: Collection[int]) -> dict[str, Any]:
+    """One waiting workload: what everyone may see, and its name for its owner and those who see inside its leaf."""
+    is_mine = row.owner_id == person.pk
     return {
         "place": row.place,
         "code": row.code,
+        "name": row.name if is_mine or (row.leaf is not None and row.leaf.node_id in inside) else None,
+        "is_mine": is_mine,
         "leaf": row.leaf_code,
         "size_milli": row.size_milli,
         "min_runtime_s": row.min_runtime_s,

@@ -11,7 +11,7 @@ import click
 from allot import complete
 from allot.app import App, asks, on_cluster
 from allot.screen import Column, Screen, Table, clean, put
-from allot.sentences import SHORT, ago, bare_reason
+from allot.sentences import ago, fitting_reason
 from allot.words import (
     DASH,
     amount,
@@ -120,7 +120,7 @@ def order(screen: Screen, rows: list[Any], kind: str, at: datetime) -> None:
         [
             Column("#", is_number=True),
             Column("ID"),
-            Column("PROJECT"),
+            Column("PROJECT", spare=6),
             Column("NAME", spare=5),
             Column(unit(kind).upper(), is_number=True),
             Column("CONTRACT", is_number=True, spare=3),
@@ -130,8 +130,7 @@ def order(screen: Screen, rows: list[Any], kind: str, at: datetime) -> None:
             Column("WHY IT WAITS", is_text=True),
         ]
     )
-    sentences = [bare_reason(row, at) for row in rows]
-    for row, sentence in zip(rows, sentences):
+    for row in rows:
         by, style = starts(row, at)
         table.add(
             DASH if row["place"] is None else str(row["place"]),
@@ -143,14 +142,14 @@ def order(screen: Screen, rows: list[Any], kind: str, at: datetime) -> None:
             duration(row["waited_s"]),
             served(row),
             by,
-            sentence,
+            "",
             row="mine" if row.get("is_mine") else "",
             c8=style,
             c9="dim",
         )
-    if screen.width is not None and table.text_room(screen) < max(map(len, sentences)):
-        for cells, row, sentence in zip(table.rows, rows, sentences):
-            cells[-1] = clean(SHORT.get(row["reason_code"], sentence))
+    room = table.text_room(screen)
+    for cells, row in zip(table.rows, rows):
+        cells[-1] = clean(fitting_reason(row, at, room))
     table.show(screen)
 
 

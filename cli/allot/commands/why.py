@@ -11,7 +11,7 @@ import click
 from allot.app import App, asks, workload_argument
 from allot.failures import USAGE, Failure
 from allot.screen import STATES, Column, Screen, Table, clean, put
-from allot.sentences import OPEN, ago, off_page, reason, safety, soon, when
+from allot.sentences import OPEN, ago, bare_reason, forecast, off_page, reason, record, safety, soon, when
 from allot.words import (
     DASH,
     Amount,
@@ -37,6 +37,14 @@ from allot.words import (
 SIBLINGS = 8
 """Of one level, so many are shown beside one's own, unless all are wanted."""
 DAY_S = 86_400
+THEN = {
+    "start": "would start now",
+    "claim": "would start as soon as others have left",
+    "wait": "would wait",
+    "hold": "would be held back",
+    "refuse": "would be refused",
+}
+"""What would become of it, by what the scheduler would do."""
 
 
 @click.command(short_help="Why a workload waits, or why it was preempted, with the numbers.")
@@ -51,6 +59,7 @@ def why(app: App, *, code: str, run_number: int | None, is_all: bool) -> None:
     if run_number is not None:
         told = app.portal.get("workloads", code, "runs", str(run_number), "preempted")
         if not app.give(told):
+            title(app.screen, told["workload"], now())
             preempted(app.screen, told, app.unit(told["workload"]["cluster"]), now())
         return
     told = app.portal.get("workloads", code, "explain")
@@ -58,6 +67,7 @@ def why(app: App, *, code: str, run_number: int | None, is_all: bool) -> None:
         return
     kind, at, row = app.unit(told["workload"]["cluster"]), now(), told["workload"]
     title(app.screen, row, at)
+    put()
     verdict(app.screen, told, at)
     asks_for(app.screen, told, kind, at)
     if row["state"] == "queued":
@@ -80,7 +90,6 @@ def title(screen: Screen, row: Mapping[str, Any], at: datetime) -> None:
     state = screen.paint(row["state"], STATES.get(row["state"], ""))
     place = f", {ordinal(row['place'])} in the queue" if row["place"] and row["state"] == "queued" else ""
     put(f"{screen.paint(row['code'], 'bold')}{name}  {state} on {row['cluster']} for {row['leaf']}{place}")
-    put()
 
 
 def verdict(screen: Screen, told: Mapping[str, Any], at: datetime) -> None:
@@ -90,8 +99,6 @@ def verdict(screen: Screen, told: Mapping[str, Any], at: datetime) -> None:
     if row["state"] == "queued":
         screen.say(when(told, at))
         if told["forecast"] and not told["certain_at"]:
-            from allot.sentences import record
-
             screen.say(record(told["forecast"]), "dim")
     elif row["state"] in OPEN and told["runs"]:
         screen.say(safety(row, told["runs"][-1], at))
@@ -277,7 +284,7 @@ def runs(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> No
 def preempted(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> None:
     """One preemption: who took the devices, under which rule, with both sides' numbers, and what it cost."""
     decision = told["decision"]
-    screen.head(f"Run {decision['run']} was preempted {ago(decision['at'], at)}")
+    screen.head(f"Run {decision['run']} was preempted", ago(decision["at"], at))
     screen.say(clean(decision["reason"]), "bold")
     table = Table(
         [
@@ -325,8 +332,6 @@ def afterwards(told: Mapping[str, Any], at: datetime) -> str:
         return f"run {following['number']} began at {ago(following['started_at'], at)}"
     row = told["workload"]
     if row["state"] in OPEN:
-        from allot.sentences import forecast
-
         return (
             f"back in its old place. {forecast(told['forecast'], at)}" if told["forecast"] else "back in its old place"
         )
@@ -349,18 +354,26 @@ def try_other(app: App, *, code: str, gpus: int | None, min_runtime: int | None)
     cluster = app.portal.get("workloads", code)["cluster"]
     kind, at = app.unit(cluster), parsed(told["at"])
     screen = app.screen
-    for word, side in (("as it is", told["as_it_is"]), ("tried", told["tried"])):
+    for word, side in (("As it is", told["as_it_is"]), ("Tried", told["tried"])):
         screen.head(f"{word}: {with_unit(side['size_milli'], kind)}, contract {contract(side['min_runtime_s'])}")
-        screen.say(clean(_answer(side, at)), "bold" if word == "tried" else "", indent=2)
+        style = {"start": "good", "claim": "good", "refuse": "bad", "hold": "bad"}.get(side["action"], "")
+        screen.say(clean(f"It {THEN.get(side['action'], 'waits')}{_reason_of(side, at)}"), style, indent=2)
         screen.facts(
             [
                 ("on", ", ".join(side["nodes"])),
-                ("takes from", ", ".join(f"{each['workload']} (rule {each['rule']})" for each in side["takes_from"])),
-                ("place", f"{side['place']} of {told['waiting']}" if side["place"] else ""),
+                ("takes from", ", ".join(f"{each['workload']} ({each['rule']})" for each in side["takes_from"])),
+                (
+                    "place",
+                    f"{side['place']} of {told['waiting']}" if side["place"] and side["action"] == "wait" else "",
+                ),
                 ("starts by", soon(side["certain_at"], at) if side["certain_at"] else ""),
             ]
         )
 
 
-def _answer(side: Mapping[str, Any], at: datetime) -> str:
-    return reason({"reason": side["reason"], "earliest_start_at": side["room_at"] or side["certain_at"]}, at)
+def _reason_of(side: Mapping[str, Any], at: datetime) -> str:
+    """Why it would not start; that it would needs no reason."""
+    if side["action"] in ("start", "claim"):
+        return "."
+    row = {"reason": side["reason"], "earliest_start_at": side["room_at"] or side["certain_at"]}
+    return f": {bare_reason(row, at)}"

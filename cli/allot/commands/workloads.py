@@ -13,7 +13,7 @@ from allot import complete
 from allot.app import App, asks, workload_argument
 from allot.failures import DONE, USAGE, Failure
 from allot.screen import STATES, Column, Table, clean, note, put
-from allot.sentences import OPEN, ago, bare_reason, safety
+from allot.sentences import OPEN, ago, bare_reason, fitting_reason, safety
 from allot.words import amount, clock, contract, duration, now, parsed, with_unit
 
 ENDED = ("finished", "failed", "preempted", "lost", "cancelled", "refused")
@@ -70,10 +70,13 @@ def listed(
             amount(row["size_milli"]),
             contract(row["min_runtime_s"]),
             since_when(row, at),
-            bare_reason(row, at) if row["state"] in ("queued", "held", "refused") else "",
+            "",
             c2=STATES.get(row["state"], ""),
             c7="dim",
         )
+    room = table.text_room(app.screen)
+    for cells, row in zip(table.rows, found):
+        cells[-1] = clean(fitting_reason(row, at, room)) if row["state"] in ("queued", "held", "refused") else ""
     table.show(app.screen)
 
 
