@@ -31,6 +31,11 @@ class Hiding:
             told += text[at : match.start()] + self._marks[match.group()]
             at = match.end()
 
+    @property
+    def rest_bytes(self) -> bytes:
+        """What is held back now, as it came."""
+        return self._kept
+
     def rest(self) -> bytes:
         """What was held back, at the end of the stream."""
         kept, self._kept = self._kept, b""

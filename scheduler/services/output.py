@@ -14,8 +14,12 @@ KEPT_MAX_BYTES = 16 * 1024 * 1024
 """Kept of one rank, whatever its agent would send."""
 
 
-def keep(*, node: Node, run_id: int, rank_index: int, offset: int, data: bytes) -> int | None:
+def keep(
+    *, node: Node, run_id: int, rank_index: int, offset: int, data: bytes, shown: bytes | None = None
+) -> int | None:
     """Keep bytes [offset, offset + len(data)) of a rank's output, if they are the next ones; once, however often sent.
+
+    `shown` is what is kept in their place, where secrets stand in them.
 
     Returns:
         the offset that is wanted next: `offset` again once no more is kept; None if the node has no such rank.
@@ -38,7 +42,7 @@ def keep(*, node: Node, run_id: int, rank_index: int, offset: int, data: bytes) 
     wanted = _end(rank)
     if offset != wanted or wanted + len(data) > KEPT_MAX_BYTES:
         return wanted
-    text = data.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    text = (data if shown is None else shown).decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
     try:
         with transaction.atomic():
             LogChunk.objects.create(rank=rank, offset=offset, length=len(data), text=text)

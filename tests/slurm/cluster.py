@@ -22,7 +22,10 @@ PROGRAMS = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld",
 START_S = 90
 COMMAND_S = 30
 GPUS = 4
+CPUS = 32
 NODES = ("n1", "n2", "n3", "n4")
+SMALL = "n5"
+"""A node of half the size, in the partition "uneven" with the last one."""
 
 
 def missing() -> str:
@@ -47,7 +50,8 @@ def free_ports(count: int) -> list[int]:
 
 @dataclass
 class SlurmSite:
-    """One Slurm. `nodes` have `GPUS` pretend GPUs each; the first two are one rack by topology, the others another."""
+    """One Slurm. `nodes` have `GPUS` pretend GPUs each; the first two are one rack by topology, the others another, and
+    a smaller one is the last. The partition "gpu" has all but that one."""
 
     root: Path
     nodes: Sequence[str] = NODES
@@ -61,7 +65,8 @@ class SlurmSite:
         self.root.chmod(0o755)
         (self.root / "munge").chmod(0o700)
         (self.root / "jobs").chmod(0o1777)
-        self.ctld_port, self.dbd_port, self.db_port, *self.node_ports = free_ports(3 + len(self.nodes))
+        self.all_nodes = (*self.nodes, SMALL)
+        self.ctld_port, self.dbd_port, self.db_port, *self.node_ports = free_ports(3 + len(self.all_nodes))
 
     @property
     def conf(self) -> Path:
@@ -93,14 +98,14 @@ class SlurmSite:
         if "test" not in self.run("sacctmgr", "-nP", "show", "cluster", "format=cluster"):
             self.run("sacctmgr", "-i", "add", "cluster", "test")
         self.start_ctld()
-        for name in self.nodes:
+        for name in self.all_nodes:
             self.start_node(name)
         self._await("nodes", self._all_idle)
         return self
 
     def _all_idle(self) -> bool:
         states = self.run("sinfo", "-hN", "-o", "%N %T", within_s=5).split("\n")
-        return sum(line.endswith(" idle") for line in states) >= len(self.nodes)
+        return {f"{name} idle" for name in self.all_nodes} <= set(states)
 
     def _await(self, what: str, is_so: Callable[[], bool]) -> None:
         ends_s = time.monotonic() + START_S
@@ -167,12 +172,13 @@ class SlurmSite:
         (etc / "gres.conf").write_text(
             f"AutoDetect=off\nNodeName=n[1-{len(self.nodes)}] Name=gpu Type=h100 "
             f"File={self.root}/dev/gpu[0-{self.gpus - 1}]\n"
+            f"NodeName={SMALL} Name=gpu Type=h100 File={self.root}/dev/gpu[0-{self.gpus // 2 - 1}]\n"
         )
         (etc / "cgroup.conf").write_text(
             "CgroupPlugin=cgroup/v1\nConstrainCores=no\nConstrainDevices=no\nConstrainRAMSpace=no\n"
         )
         (etc / "topology.conf").write_text(
-            "SwitchName=rackA Nodes=n[1-2]\nSwitchName=rackB Nodes=n[3-4]\nSwitchName=spine Switches=rackA,rackB\n"
+            "SwitchName=rackA Nodes=n[1-2]\nSwitchName=rackB Nodes=n[3-5]\nSwitchName=spine Switches=rackA,rackB\n"
         )
         dbd = etc / "slurmdbd.conf"
         dbd.write_text(
@@ -181,7 +187,8 @@ class SlurmSite:
         dbd.chmod(0o600)
         lines = [
             f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
-            for name, port in zip(self.nodes, self.node_ports, strict=True)
+            + (f" CPUs={CPUS // 2} CoresPerSocket={CPUS // 4} Gres=gpu:h100:{self.gpus // 2}" if name == SMALL else "")
+            for name, port in zip(self.all_nodes, self.node_ports, strict=True)
         ]
         self.conf.write_text(
             CONF.format(
@@ -192,6 +199,8 @@ class SlurmSite:
                 gpus=self.gpus,
                 nodes="\n".join(lines),
                 last=len(self.nodes),
+                cpus=CPUS,
+                cores=CPUS // 2,
             )
         )
 
@@ -315,7 +324,8 @@ AccountingStorageEnforce=associations
 AccountingStorageTRES=gres/gpu,gres/gpu:h100
 AccountingStoreFlags=job_comment
 JobCompType=jobcomp/none
-NodeName=DEFAULT CPUs=32 Sockets=2 CoresPerSocket=16 RealMemory=64000 Gres=gpu:h100:{gpus} State=UNKNOWN
+NodeName=DEFAULT CPUs={cpus} Sockets=2 CoresPerSocket={cores} RealMemory=64000 Gres=gpu:h100:{gpus} State=UNKNOWN
 {nodes}
 PartitionName=gpu Nodes=n[1-{last}] Default=YES MaxTime=INFINITE DefaultTime=60 State=UP OverSubscribe=NO
+PartitionName=uneven Nodes=n[{last}-5] MaxTime=INFINITE DefaultTime=60 State=UP OverSubscribe=NO
 """

@@ -22,7 +22,7 @@ from scheduler.loop import live_on, look_at
 from scheduler.models import Node, Rank, Run, SlurmJob, SlurmLink, Workload
 from scheduler.services import clusters, policies, workloads
 from scheduler.services.slurm import links, look
-from tests.slurm.cluster import GPUS, SlurmSite, missing
+from tests.slurm.cluster import CPUS, GPUS, SlurmSite, missing
 
 PATIENCE_S = 40
 GRACE_S = 2
@@ -139,10 +139,10 @@ def tidy(slurm: SlurmSite) -> None:
     ids = sorted(set(slurm.run("squeue", "-ah", "-o", "%A").split()))
     if ids:
         slurm.run("scancel", *ids, must=False)
-    for name in slurm.nodes:
+    for name in slurm.all_nodes:
         slurm.run("scontrol", "update", f"NodeName={name}", "State=RESUME", must=False)
     ends_s = time.monotonic() + PATIENCE_S
-    while slurm.run("sinfo", "-hN", "-o", "%T").split() != ["idle"] * len(slurm.nodes):
+    while set(slurm.run("sinfo", "-hN", "-o", "%N=%T").split()) != {f"{name}=idle" for name in slurm.all_nodes}:
         assert time.monotonic() < ends_s, slurm.run("sinfo", "-N") + slurm.run("squeue", "-a")
         time.sleep(0.1)
 
@@ -154,9 +154,11 @@ def site(slurm: SlurmSite, transactional_db: None) -> Site:
     return make_site(slurm, Cluster.Executor.SLURM)
 
 
-def make_site(slurm: SlurmSite, executor: str, codes: tuple[str, str] = ("A", "B")) -> Site:
-    """A portal of that mode."""
-    cluster = clusters.create(name="north", executor=executor)
+def make_site(
+    slurm: SlurmSite, executor: str, codes: tuple[str, str] = ("A", "B"), *, unit: str = "gpu", partition: str = "gpu"
+) -> Site:
+    """A portal of that mode; of the nodes of one partition."""
+    cluster = clusters.create(name="north", executor=executor, unit=unit)
     policies.change(cluster=cluster, knobs={"grace_s": GRACE_S, "healthy_dwell_s": 0, "kill_wait_s": 60})
     root = tree.create_root(code="lab", name="Laboratory")
     leaves = [
@@ -170,7 +172,7 @@ def make_site(slurm: SlurmSite, executor: str, codes: tuple[str, str] = ("A", "B
         cluster=cluster,
         conf=str(slurm.conf),
         name="test",
-        partition="gpu",
+        partition=partition,
         folder=str(slurm.root / "jobs"),
         writes=True,
     )
@@ -179,6 +181,7 @@ def make_site(slurm: SlurmSite, executor: str, codes: tuple[str, str] = ("A", "B
     site = Site(slurm, cluster, leaves[0], leaves[1], link)
     if executor == Cluster.Executor.SLURM:
         site.step()
-        assert Node.objects.filter(cluster=cluster).count() == len(slurm.nodes), site.told()
-        assert site.node("n1").devices.count() == GPUS
+        if partition == "gpu":
+            assert Node.objects.filter(cluster=cluster).count() == len(slurm.nodes), site.told()
+            assert site.node("n1").devices.count() == (GPUS if unit == "gpu" else CPUS)
     return site

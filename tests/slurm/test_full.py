@@ -9,12 +9,13 @@ import pytest
 from django.utils import timezone
 
 from budgets.errors import InputError
-from budgets.models import Person
+from budgets.models import Cluster, Person
 from budgets.queries import today
 from budgets.services import roles
 from scheduler.models import Event, LogChunk, Node, Rank, Run, SlurmAccount, SlurmJob, SlurmLink, Workload
 from scheduler.services import nodes, workloads
-from tests.slurm.conftest import Site
+from tests.slurm.cluster import SlurmSite
+from tests.slurm.conftest import Site, make_site, tidy
 
 pytestmark = pytest.mark.long
 
@@ -46,6 +47,21 @@ def test_a_gang_runs_on_the_nodes_that_the_engine_chose(site: Site) -> None:
     assert run.contract_ends_at is not None
     kept = LogChunk.objects.order_by("rank__index").values_list("rank__run", "rank__index", "text")
     assert [(at, rank, text.split()[0]) for at, rank, text in kept] == [(run.pk, 0, "0"), (run.pk, 1, "1")]
+
+
+def test_a_gang_on_nodes_of_unequal_size_gets_all_of_each(slurm: SlurmSite, transactional_db: None) -> None:
+    tidy(slurm)
+    site = make_site(slurm, Cluster.Executor.SLURM, partition="uneven")
+    assert [(row.name, row.devices.count()) for row in Node.objects.order_by("name")] == [("n4", 4), ("n5", 2)]
+    gang = site.submit("sh", "-c", "echo $RANK on $ALLOTMENT_NODE: $CUDA_VISIBLE_DEVICES; sleep 4", gpus=6)
+    site.wait(gang, "running")
+    site.until(lambda: site.printed(gang).count("on") == 2)
+    assert sorted(site.printed(gang).splitlines()) == ["0 on n4: 0,1,2,3", "1 on n5: 0,1"]
+    assert site.slurm.run("squeue", "-h", "-j", str(site.job(gang).id), "-O", "tres-alloc:100").count("gres/gpu=6") == 1
+    site.step()
+    assert [(row.name, row.taken_milli) for row in Node.objects.order_by("name")] == [("n4", 0), ("n5", 0)]
+    site.wait(gang, "finished")
+    assert site.run(gang).size_milli == 6_000
 
 
 def test_nobody_is_read_what_is_not_theirs(site: Site) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from scheduler.executors.slurm import Unreadable, accounts, commands, history, jobs, nodes, reading
+from scheduler.executors.slurm.script import script_of
 
 SQUEUE = (
     "7|RUNNING|ada|lab|gpu|1|2|cpu=2,node=2,gres/gpu=8,gres/gpu:h100=8|2026-11-29T20:25:25|2026-11-29T20:25:27"
@@ -154,7 +155,7 @@ def test_a_script_quotes_whatever_it_is_given() -> None:
     job = commands.Submission(
         commands.Mark("abcdef0123", "A3-1", 0), shape, ["sh", "-c", "echo 'a' $(id)"], {"X": "a'b\n", "BAD-NAME": "1"}
     )
-    script = commands.script_of(job)
+    script = script_of(job)
     assert "export X='a'\"'\"'b\n'\n" in script
     assert "BAD-NAME" not in script
     assert "rank sh -c 'echo '\"'\"'a'\"'\"' $(id)'" in script

@@ -12,44 +12,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 PREFIX = "allotment"
-MARK = re.compile(rf"{PREFIX}:([a-z0-9]{{8,40}}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}):([0-9]{{1,18}})")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-MASTER_PORT_FIRST, MASTER_PORTS = 20_000, 20_000
-FENCED = 91
-"""Exit status of a script whose run has begun before (a controller that was killed had forgotten that), or could not be
-begun at all: no fault of the workload's."""
+MARK = re.compile(
+    rf"{PREFIX}:([a-z0-9]{{8,40}}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}):([0-9]{{1,18}})(?::stop=([0-9]{{1,9}}))?"
+)
 DRAIN_MARK = "allotment:"
 """How a drain begins that we asked for; others are an admin's, and never ended by us."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the comment of a job of ours says."""
+    """What the comment of a job of ours says; `stop_s`, once it was told to stop: how soon it must be gone."""
 
     token: str
     workload: str
     run: int
+    stop_s: int | None = None
 
     def __str__(self) -> str:
-        return f"{PREFIX}:{self.token}:{self.workload}:{self.run}"
+        stop = "" if self.stop_s is None else f":stop={self.stop_s}"
+        return f"{PREFIX}:{self.token}:{self.workload}:{self.run}{stop}"
 
 
 def mark_of(comment: str) -> Mark | None:
     """The mark, if the comment is one."""
     match = MARK.fullmatch(comment)
-    return None if match is None else Mark(match[1], match[2], int(match[3]))
+    if match is None:
+        return None
+    return Mark(match[1], match[2], int(match[3]), None if match[4] is None else int(match[4]))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a job asks for: so many nodes, with so many devices on each; devices are GPUs or cores."""
+    """What a job asks for: so many nodes, with so many devices on each; devices are GPUs or cores.
+
+    Of nodes of unequal size, which a gang holds whole: `devices` on the smallest, `total` on all of them together.
+    """
 
     nodes: int
     devices: int
     unit: str = "gpu"
+    total: int = 0
 
     def __str__(self) -> str:
-        return f"{self.nodes}x{self.devices} {self.unit}"
+        return f"{self.nodes}x{self.devices} {self.unit}" + (f", {self.total} in all" if self.total else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,10 @@ class Submission:
         account, partition, qos, user: empty is Slurm's default, or who we are.
         memory_mib, cpus: of each rank; 0 is Slurm's default.
         folder: where workloads have their working directories, on the nodes; empty is the user's home.
+        save_command: of a session: what saves it when it is told to stop; empty where it has none.
+        grace_s: what it gets for that where nothing else is said.
+        checkpoint: where it writes its checkpoint, in its directory; may be empty.
+        restores: whether the command is the one that restores what was saved.
     """
 
     mark: Mark
@@ -79,6 +88,10 @@ class Submission:
     memory_mib: int = 0
     cpus: int = 0
     folder: str = ""
+    save_command: Sequence[str] = ()
+    grace_s: int = 60
+    checkpoint: str = ""
+    restores: bool = False
 
 
 def submit(job: Submission, script: str) -> list[str]:
@@ -86,7 +99,7 @@ def submit(job: Submission, script: str) -> list[str]:
 
     Args:
         job: what it asks for.
-        script: path of the file with `script_of(job)`.
+        script: path of the file with `script.script_of(job)`.
     """
     shape = job.shape
     cores = max(job.cpus, shape.devices if shape.unit == "core" else 1)
@@ -99,7 +112,8 @@ def submit(job: Submission, script: str) -> list[str]:
             ("qos", job.qos),
             ("uid", job.user),
             ("mem", f"{job.memory_mib}M" if job.memory_mib else ""),
-            ("gres", f"gpu:{shape.devices}" if shape.unit == "gpu" and shape.devices else ""),
+            ("gres", f"gpu:{shape.devices}" if shape.unit == "gpu" and shape.devices and not shape.total else ""),
+            ("gpus", str(shape.total) if shape.unit == "gpu" and shape.total else ""),
             ("chdir", job.folder),
         )
         if value
@@ -108,62 +122,9 @@ def submit(job: Submission, script: str) -> list[str]:
         *("sbatch", "--parsable", "--hold", "--no-requeue", "--export=NONE", "--open-mode=append"),
         *(f"--job-name={job.mark.workload}", f"--comment={job.mark}", f"--nodes={shape.nodes}-{shape.nodes}"),
         *("--ntasks-per-node=1", f"--cpus-per-task={cores}", f"--time={minutes}"),
+        *(["--exclusive"] if shape.total else []),  # whole nodes: the larger ones' cores, too
         *(f"--output={job.mark.workload}.out", *optional, script),
     ]
-
-
-def script_of(job: Submission) -> str:
-    """The job's script: each rank runs the command in the workload's directory, with the variables that agents set.
-
-    Only the first rank's node sees a file of it; the command stands in it quoted, and no shell reads it again.
-    """
-    own = {name: value for name, value in sorted(job.environment.items()) if VARIABLE.fullmatch(name)}
-    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in own.items())
-    return SCRIPT.format(
-        workload=shlex.quote(job.mark.workload),
-        devices=job.shape.devices,
-        exports=exports,
-        command=" ".join(shlex.quote(part) for part in job.command),
-        first=MASTER_PORT_FIRST,
-        ports=MASTER_PORTS,
-        rank=RANK,
-        fenced=FENCED,
-        patience=PATIENCE,
-        own=OWN_FOLDER,
-    )
-
-
-SCRIPT = """\
-#!/bin/sh
-mkdir -p {workload}/{own} && cd {workload} || exit 90
-{exports}tries=0
-until mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k) && [ -n "$mark" ]; do
-    tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
-    sleep 2
-done
-export ALLOTMENT_RUN="${{mark##*:}}" ALLOTMENT_WORKLOAD={workload} ALLOTMENT_DEVICES={devices}
-mkdir "{own}/run-$ALLOTMENT_RUN" || exit {fenced}
-export MASTER_ADDR="$SLURMD_NODENAME" MASTER_PORT=$(({first} + SLURM_JOB_ID % {ports}))
-export WORLD_SIZE="$SLURM_JOB_NUM_NODES" LOCAL_WORLD_SIZE=1 LOCAL_RANK=0
-while :; do
-    srun --kill-on-bad-exit=1 --export=ALL --output="{own}/$ALLOTMENT_RUN.%t.out" /bin/sh -c '{rank}' rank {command}
-    status=$?
-    [ $status -ne {fenced} ] || status=1
-    if [ $status -eq 0 ] || [ -e "{own}/began-$ALLOTMENT_RUN" ]; then exit $status; fi
-    tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
-    sleep 2
-done
-"""
-OWN_FOLDER = ".allotment"
-"""In each workload's directory: marks that its runs have begun, and what their ranks print."""
-RANK = f'export RANK=$SLURM_PROCID NODE_RANK=$SLURM_NODEID; : > "{OWN_FOLDER}/began-$ALLOTMENT_RUN"; exec "$@"'
-PATIENCE = 90
-"""So often a script asks a controller that is away, two seconds apart; what has not begun can be begun later."""
-
-
-def output_of(run: int, rank: int) -> str:
-    """The file, in OWN_FOLDER, with what a rank of a run prints."""
-    return f"{run}.{rank}.out"
 
 
 def parse_submitted(text: str) -> int:
@@ -199,6 +160,14 @@ def hold(job_id: int) -> list[str]:
 def signal(job_id: int) -> list[str]:
     """SIGTERM to all ranks; the script itself waits for them."""
     return ["scancel", "--signal=TERM", str(job_id)]
+
+
+def save(job_id: int, mark: Mark) -> list[list[str]]:
+    """Tell a session's script to save it and then have it leave, within what the mark says: script.py."""
+    return [
+        ["scontrol", "update", f"JobId={job_id}", f"Comment={mark}"],
+        ["scancel", "--batch", "--signal=USR1", str(job_id)],
+    ]
 
 
 def cancel(job_id: int) -> list[str]:

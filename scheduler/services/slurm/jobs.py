@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import structlog
+from django.db.models import Count
 
 from scheduler.executors.base import Cause, RankFact, RankState
-from scheduler.executors.slurm import SlurmError, commands, history, reading
+from scheduler.executors.slurm import SlurmError, commands, history, reading, script
 from scheduler.executors.slurm.calling import Caller
 from scheduler.executors.slurm.jobs import ENDED, NODE_ENDED, WAITING, Job
-from scheduler.models import Rank, Run, SlurmJob, SlurmLink, Workload
+from scheduler.models import Holding, Rank, Run, SlurmJob, SlurmLink, Workload
 from scheduler.services import facts, workloads
 from scheduler.services.facts import Said
+from scheduler.services.slurm import folders
 
 log = structlog.get_logger(__name__)
 
@@ -215,7 +217,8 @@ def _facts(ours: Ours, row: SlurmJob, job: Job, *, is_forgotten: bool) -> list[S
         cause, code = (Cause.ASKED, TERMINATED) if asked else (Cause.NODE, None)
         if not asked:
             _remark(row, "requeued in Slurm by hand")
-        return _said(ours, run, _exit(row, ours.now, None, None, cause, "requeued in Slurm", code))
+        saved = _saved(ours, row, None) if asked else None
+        return _said(ours, run, _exit(row, ours.now, None, None, cause, "requeued in Slurm", code, saved))
     if job.state in ENDED:
         return _said(ours, run, _end_of(ours, row, job, asked, is_forgotten))
     if job.state in WAITING:
@@ -232,13 +235,24 @@ def _facts(ours: Ours, row: SlurmJob, job: Job, *, is_forgotten: bool) -> list[S
 
 def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool, is_forgotten: bool) -> RankFact:
     message = f"Slurm: {job.state.lower()}" + (f", {job.reason}" if job.reason else "")
-    if job.exit_code == commands.FENCED or is_forgotten:
+    if job.exit_code == script.FENCED or is_forgotten:
         forgot = "Slurm was away or restarted, and did not carry it out"
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, forgot)
     if job.state in NODE_ENDED:
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, message)
+    code, saved = _code(job.state, job.exit_code), None
+    if asked and (saved := _saved(ours, row, code)) and code == script.SAVED:
+        code = TERMINATED
     cause = Cause.ASKED if asked else Cause.ITSELF
-    return _exit(row, ours.now, job.started_at, job.ended_at, cause, message, _code(job.state, job.exit_code))
+    return _exit(row, ours.now, job.started_at, job.ended_at, cause, message, code, saved)
+
+
+def _saved(ours: Ours, row: SlurmJob, code: int | None) -> bool | None:
+    """Whether a session that was told to stop was saved: its script says so by its exit code and by a file, as one may
+    be killed before it has ended, and the other not be readable from here. None for what is no session."""
+    if not row.workload.save_command:
+        return None
+    return code == script.SAVED or folders.is_saved(ours.link.folder, row.workload.code, row.run_id or 0)
 
 
 def _code(state: str, exit_code: int) -> int:
@@ -256,6 +270,7 @@ def _exit(
     cause: Cause,
     message: str,
     exit_code: int | None = None,
+    saved: bool | None = None,
 ) -> RankFact:
     """An end. One that never began could not be started, unless it was told to stop or its node took it along."""
     assert row.run is not None
@@ -274,6 +289,7 @@ def _exit(
         exit_code=None if never else exit_code,
         cause=cause,
         message=message[:300],
+        saved=saved,
     )
 
 
@@ -300,6 +316,13 @@ def _said(ours: Ours, run: Run, fact: RankFact) -> list[Said]:
     return [Said(place.node_id, replace(fact, rank=place.rank), ours.now) for place in live]
 
 
-def holding_for_runs(ours: Ours) -> Collection[int]:
-    """Ids of jobs that carry out a run that has not ended: what they hold is in our books."""
-    return {row.job_id for row in ours.rows.values() if row.run is not None and row.run.state != Run.State.ENDED}
+def held_by_runs(ours: Ours) -> dict[int, dict[str, int]]:
+    """What jobs that carry out a run that has not ended hold in our books: devices of each node, by the job's id."""
+    jobs_of = {
+        row.run_id: row.job_id for row in ours.rows.values() if row.run is not None and row.run.state != Run.State.ENDED
+    }
+    held: dict[int, dict[str, int]] = {job_id: {} for job_id in jobs_of.values()}
+    rows = Holding.objects.filter(run__in=jobs_of, released_at=None).values("run", "node__name")
+    for run_id, name, devices in rows.annotate(devices=Count("pk")).values_list("run", "node__name", "devices"):
+        held[jobs_of[run_id]][name] = devices
+    return held

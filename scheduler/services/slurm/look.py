@@ -17,7 +17,7 @@ from scheduler.executors.slurm import jobs as slurm_jobs
 from scheduler.executors.slurm import nodes as slurm_nodes
 from scheduler.executors.slurm.calling import Caller
 from scheduler.models import SlurmLink
-from scheduler.services.slurm import jobs, links, nodes, orders, printed, shares, usage
+from scheduler.services.slurm import checkpoints, jobs, links, nodes, orders, printed, shares, usage, works
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ def look(cluster_id: int, now: datetime | None = None, *, is_glance: bool = Fals
 
 def _look(link: SlurmLink, now: datetime | None, is_glance: bool) -> Looked:
     caller = links.caller(link)
-    desk = orders.Desk(link, caller)
+    desk = works.Desk(link, caller)
     at = (now or timezone.now()).replace(microsecond=0)
     try:
         if link.cluster.executor == Cluster.Executor.SLURM:
@@ -82,9 +82,9 @@ def _look(link: SlurmLink, now: datetime | None, is_glance: bool) -> Looked:
     return Looked(True, desk.done)
 
 
-def _keep(link: SlurmLink, desk: orders.Desk) -> None:
+def _keep(link: SlurmLink, desk: works.Desk) -> None:
     """What was only planned, and what was refused, for the page."""
-    plan, troubles = desk.planned[: orders.PLAN_SHOWN], desk.troubles[: orders.PLAN_SHOWN]
+    plan, troubles = desk.planned[: works.PLAN_SHOWN], desk.troubles[: works.PLAN_SHOWN]
     if (plan, troubles) != (link.plan, link.troubles):
         link.plan, link.troubles = plan, troubles
         link.save(update_fields=["plan", "troubles"])
@@ -110,15 +110,16 @@ def read_nodes(link: SlurmLink, caller: Caller) -> list[slurm_nodes.SlurmNode]:
     return slurm_nodes.with_racks(seen, racks)
 
 
-def _carry_out(link: SlurmLink, caller: Caller, desk: orders.Desk, now: datetime, is_glance: bool) -> None:
+def _carry_out(link: SlurmLink, caller: Caller, desk: works.Desk, now: datetime, is_glance: bool) -> None:
     seen = [] if is_glance else read_nodes(link, caller)  # before the jobs: nodes.take_foreign
     listed = slurm_jobs.read(caller(slurm_jobs.LIST))
     ours = jobs.find(link, listed, now)
     printed.take(ours)
+    checkpoints.take(ours)
     jobs.report(ours, caller)
     if not is_glance:
         desk.troubles += nodes.take(link, seen, now)
-        nodes.take_foreign(link, seen, listed, jobs.holding_for_runs(ours), now)
+        nodes.take_foreign(link, seen, listed, jobs.held_by_runs(ours), now)
     orders.carry_out(ours, desk)
     for order in nodes.orders(link, seen):
         desk.order(order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.db.models import Count
@@ -16,6 +16,12 @@ from scheduler.models import WHOLE_DEVICE_MILLI, Node, SlurmLink
 from scheduler.services import events, nodes
 
 FOREIGN_SHOWN = 200
+FOUND_BY_SLURM = (
+    *("NHC", "Not responding", "Kill task failed", "Epilog error", "Prolog error", "batch job complete failure"),
+    *("gres/", "Low ", "Duplicate jobid", "Node unexpectedly rebooted", "update failed"),
+)
+"""How reasons begin that Slurm or its health check writes: such a node may be repaired without a person. Any other is
+an admin's, who knows why."""
 
 
 def take(link: SlurmLink, seen: Sequence[SlurmNode], now: datetime) -> list[str]:
@@ -100,7 +106,8 @@ def _health(row: Node, node: SlurmNode, is_silent: bool, now: datetime) -> None:
         with events.changing(row.cluster_id):
             nodes.change_health(row, row.health, wanted, now, what="silent", reason=why)
         return
-    nodes.set_health(node=row, health=wanted, reason=why, now=now)
+    is_persons = not node.reason.startswith(FOUND_BY_SLURM)
+    nodes.set_health(node=row, health=wanted, reason=why, now=now, is_persons=is_persons)
 
 
 def orders(link: SlurmLink, seen: Sequence[SlurmNode]) -> list[list[str]]:
@@ -124,7 +131,11 @@ def orders(link: SlurmLink, seen: Sequence[SlurmNode]) -> list[list[str]]:
 
 
 def take_foreign(
-    link: SlurmLink, seen: Sequence[SlurmNode], jobs: Sequence[Job], ours: Collection[int], now: datetime
+    link: SlurmLink,
+    seen: Sequence[SlurmNode],
+    jobs: Sequence[Job],
+    ours: Mapping[int, Mapping[str, int]],
+    now: datetime,
 ) -> None:
     """What jobs of others hold is not free: of each node, what Slurm has given out less what jobs of ours hold.
 
@@ -132,7 +143,7 @@ def take_foreign(
         link: whose.
         seen: the nodes, read before the jobs.
         jobs: all jobs.
-        ours: ids of jobs that carry out a run that has not ended.
+        ours: of jobs that carry out a run that has not ended, by id: how many devices of each node they hold.
         now: when.
     """
     others = [job for job in jobs if job.holds and job.id not in ours]
@@ -140,7 +151,7 @@ def take_foreign(
     for job in jobs:
         if job.holds and job.id in ours:
             for name in job.nodes:
-                on[name] = on.get(name, 0) + _per_node(link.cluster, job)
+                on[name] = on.get(name, 0) + ours[job.id].get(name, 0)
     with_others = {name for job in others for name in job.nodes}
     taken = {}
     for node in seen:
@@ -162,12 +173,6 @@ def take_foreign(
     if shown != link.foreign:
         link.foreign = shown
         link.save(update_fields=["foreign"])
-
-
-def _per_node(cluster: Cluster, job: Job) -> int:
-    """What a job of ours holds of each of its nodes: the same everywhere, by the shape it was submitted in."""
-    total = job.cpus if cluster.unit == Cluster.Unit.CORE else job.gpus
-    return total // max(1, len(job.nodes))
 
 
 def _taken_milli(cluster: Cluster, node: SlurmNode, ours: int) -> int:
