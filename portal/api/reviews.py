@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db.models import QuerySet
 from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -234,7 +235,7 @@ class Snapshot(OneReview):
 
     out = None
 
-    @extend_schema(responses=serializers.DictField)
+    @extend_schema(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request, number: int) -> Response:
         """Every line with its hours; pages, PDF and CSV of the pack come from it. It never changes."""
         row = opened(self.person(), number)

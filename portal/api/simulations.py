@@ -8,6 +8,7 @@ from typing import Any
 from django.http import Http404
 from django.urls import reverse
 from django.utils.translation import gettext
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
@@ -227,7 +228,7 @@ class SimulationScenario(OneSimulation):
 
     out = None
 
-    @extend_schema(responses=serializers.DictField)
+    @extend_schema(responses=OpenApiTypes.OBJECT)
     def get(self, request: Request, number: int) -> Response:
         """A scenario file, which `scenario` of another simulation takes."""
         self.row(number)

@@ -260,12 +260,12 @@ def test_queries_do_not_grow_with_rows(calm, as_person, path):
         return len(told)
 
     few = queries()
-    people = Person.objects.bulk_create([Person(username=f"somebody{number}") for number in range(150)])
+    people = Person.objects.bulk_create([Person(username=f"somebody{number}") for number in range(60)])
     RoleGrant.objects.bulk_create(
         [RoleGrant(person=each, node=node["A1"], role=Role.MEMBER, valid_from=today()) for each in people]
     )
-    Delegation.objects.bulk_create([Delegation(**given) for _ in range(150)])
-    rows = [BudgetNode(code=f"X{n}", name="x", kind="project", parent=node["A"], path=[]) for n in range(150)]
+    Delegation.objects.bulk_create([Delegation(**given) for _ in range(60)])
+    rows = [BudgetNode(code=f"X{n}", name="x", kind="project", parent=node["A"], path=[]) for n in range(60)]
     for row in BudgetNode.objects.bulk_create(rows):
         BudgetNode.objects.filter(pk=row.pk).update(path=[*node["A"].path, row.pk])
     assert queries() <= few
