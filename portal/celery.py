@@ -13,6 +13,7 @@ from celery import Celery
 from celery.signals import setup_logging, worker_init, worker_process_init
 from django.conf import settings
 
+from portal import migrated
 from portal.supervisor.processes import end_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
@@ -34,7 +35,7 @@ THRESHOLDS_S = 600
 CHECK_S = 3_600
 """How often it is checked against the stored runs."""
 
-app = Celery("allotment")
+app = Celery("allotment", amqp="portal.steady:PatientAMQP")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.autodiscover_tasks(["portal.demo"])
@@ -106,8 +107,9 @@ def keep_django_logging(**_kwargs: object) -> None:
 
 @worker_init.connect
 def remember_the_worker(**_kwargs: object) -> None:
-    """Note the id of the process that the pool's processes will be forked from."""
+    """Note the id of the process that the pool's processes will be forked from; begin when the tables are there."""
     app.worker_pid = os.getpid()
+    migrated.wait()
 
 
 @worker_process_init.connect

@@ -105,6 +105,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.middleware.gzip.GZipMiddleware",
+    "portal.outages.answer_in_trouble",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "portal.session_ages.end_old_sessions",
     "django.middleware.common.CommonMiddleware",
@@ -138,6 +139,16 @@ CONNECTIONS_PER_PROCESS = 6
 """The pool's bound: a web process has four threads, a worker's child one; the private server takes 60 in all."""
 
 
+NOTICE_A_LOST_SERVER = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+"""A machine that vanished closes no connection: then nothing is waited for longer than this (s; the last in ms)."""
+
+
 def database() -> dict:
     """The connection that DATABASE_URL names: PostgreSQL, or none at all."""
     if not env.str("DATABASE_URL", default=""):
@@ -147,8 +158,16 @@ def database() -> dict:
         raise ImproperlyConfigured(
             "DATABASE_URL: only PostgreSQL is supported (postgres://user:password@host:port/name)"
         )
-    pool = {"min_size": 0, "max_size": CONNECTIONS_PER_PROCESS, "timeout": 20, "max_idle": 60}
-    options = {**named.get("OPTIONS", {}), "pool": pool}
+    # While the server is away nobody waits long, and as soon as it is back it is found: at its defaults the pool tries
+    # again ever more seldom.
+    pool = {
+        "min_size": 0,
+        "max_size": CONNECTIONS_PER_PROCESS,
+        "timeout": 5,
+        "reconnect_timeout": 1,
+        "max_idle": 60,
+    }
+    options = {**NOTICE_A_LOST_SERVER, **named.get("OPTIONS", {}), "pool": pool}
     host = unquote(named["HOST"])  # the folder of a unix socket is written %2Frun%2F...
     return {**named, "HOST": host, "OPTIONS": options, "CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
 
@@ -215,7 +234,12 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
     "socket_timeout": 30,
-    "socket_connect_timeout": 5,
+    "socket_connect_timeout": 2,
+    # A message that cannot be sent is given up at once (portal/celery.py says how often a worker tries again).
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0.2,
+    "interval_max": 0.2,
 }
 # A wake-up that cannot be sent must not hold up the request that caused it: the next tick does the same work.
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}

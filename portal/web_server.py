@@ -10,7 +10,7 @@ from gunicorn.glogging import Logger
 from portal.supervisor.processes import end_with_parent
 
 wsgi_app = "portal.wsgi"
-worker_class = "gthread"
+worker_class = "portal.web_worker.Worker"
 workers = 2
 threads = 4
 preload_app = True  # the workers share the memory of what is loaded before they fork

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -72,15 +72,19 @@ def _unlock(cluster_id: int) -> None:
         raise
 
 
-def run_pass(cluster_id: int, *, now: datetime | None = None) -> PassResult | None:
+def run_pass(
+    cluster_id: int, *, now: datetime | None = None, only_if: Callable[[], bool] | None = None
+) -> PassResult | None:
     """One pass over one cluster, or None where another one is at it.
 
     Args:
         cluster_id: which.
         now: the instant, for those who drive time themselves; default is the clock's.
+        only_if: asked when nobody else can make one: whether it is still wanted. Of two who found that a pass was due
+            the second finds it made.
     """
     with the_only_one(cluster_id) as is_mine:
-        return _pass(cluster_id, now) if is_mine else None
+        return _pass(cluster_id, now) if is_mine and (only_if is None or only_if()) else None
 
 
 def _pass(cluster_id: int, now: datetime | None) -> PassResult:
@@ -159,8 +163,10 @@ def tick(now: datetime | None = None) -> int:
 def tick_one(cluster: Cluster, now: datetime | None = None, *, is_due: bool = False) -> int:
     """Let one cluster live on, as `tick` does; with a pass in any case if one `is_due`. How many passes were made."""
     instant = now or timezone.now()
-    if live_on(cluster, instant) or is_due or is_pass_due(cluster, instant):
+    if live_on(cluster, instant) or is_due:
         return look_at(cluster.pk, now=now, is_due=True)
+    if is_pass_due(cluster, instant):
+        return look_at(cluster.pk, now=now, only_if=lambda: is_pass_due(cluster, instant))
     return 0
 
 
@@ -190,21 +196,33 @@ def _has_news(last: Pass) -> bool:
     return Event.objects.filter(cluster=last.cluster_id, id__gt=last.event_mark).exclude(made_in=last).exists()
 
 
-def look_at(cluster_id: int, *, now: datetime | None = None, is_due: bool = False) -> int:
-    """Passes until nothing is left to do (semantics.md section 8); the first in any case if one `is_due`.
+def look_at(
+    cluster_id: int,
+    *,
+    now: datetime | None = None,
+    is_due: bool = False,
+    only_if: Callable[[], bool] | None = None,
+) -> int:
+    """Passes until nothing is left to do (semantics.md section 8).
 
-    Whoever finds another pass at work goes away: that one looks again, after it let go of the lock, for events that
-    it did not see. Returns how many passes were made.
+    The first is made in any case if one `is_due`; or `only_if` that says so; else if there is news. Whoever finds
+    another pass at work goes away: that one looks again, after it let go of the lock, for events that it did not see.
+    Returns how many passes were made.
     """
     if not links.may_decide(Cluster.objects.get(pk=cluster_id), now or timezone.now()):
         return 0
     made = 0
     goes_on = is_due
-    while made < PASSES_IN_A_ROW:
+
+    def is_wanted() -> bool:
         last = Pass.objects.filter(cluster=cluster_id).order_by("-id").first()
-        if not goes_on and last is not None and not _has_news(last):
+        return last is None or _has_news(last)
+
+    while made < PASSES_IN_A_ROW:
+        wanted = None if goes_on else only_if if only_if is not None and not made else is_wanted
+        if wanted is not None and not wanted():
             break
-        result = run_pass(cluster_id, now=now)
+        result = run_pass(cluster_id, now=now, only_if=wanted)
         if result is None:
             break
         made += 1

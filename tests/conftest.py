@@ -71,6 +71,11 @@ def django_db_modify_db_settings(private_servers: None) -> None:
 @pytest.fixture
 def process_environment(transactional_db: None) -> dict[str, str]:
     """The environment for a process beside the test: it sees the test's database, and the broker."""
+    return environment_of_processes()
+
+
+def environment_of_processes() -> dict[str, str]:
+    """The same, once there is a test database."""
     name = settings.DATABASES["default"]["NAME"]
     url = urlsplit(os.environ["DATABASE_URL"])
     return {

@@ -11,6 +11,7 @@ import binascii
 import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime
 from hmac import compare_digest
 from ipaddress import ip_address
@@ -29,6 +30,7 @@ from django.views.decorators.http import require_GET, require_POST
 from budgets.errors import InputError
 from budgets.models import Cluster
 from budgets.services import tokens
+from portal.outages import watch
 from scheduler.executors.heartbeat import Answer, Sync
 from scheduler.executors.reading import LARGEST, Malformed, read_object
 from scheduler.models import Node
@@ -36,6 +38,7 @@ from scheduler.services import (
     directories,
     epochs,
     facts,
+    heartbeats,
     join_tokens,
     node_health,
     nodes,
@@ -160,8 +163,12 @@ def register(request: HttpRequest) -> dict[str, Any]:
 def sync(request: HttpRequest) -> dict[str, Any]:
     """A heartbeat: takes the facts, gives the desired state."""
     said = Sync.read(read_json(request))
-    node = node_of(request, said.cluster, said.node)
     now = timezone.now().replace(microsecond=0)
+    if heartbeats.is_plain(said):
+        heard = heartbeats.plain(said=said, token=bearer(request), wake_url=wake_url(request, said), now=now)
+        if heard is not None:
+            return asdict(heard)
+    node = node_of(request, said.cluster, said.node)
     if not nodes.heartbeat(node=node, wake_url=wake_url(request, said), epoch=said.epoch, now=now):
         raise Refused(409, "epoch", "an agent that was started later speaks for this node")
     if said.problems is not None:
@@ -290,8 +297,12 @@ def bounded(name: str, value: int, most: int = LARGEST) -> int:
 
 @require_GET
 def listening(_request: HttpRequest) -> JsonResponse:
-    """How long this process has been hearing agents; the loop counts silence no longer than that."""
-    return JsonResponse({"for_s": int(time.monotonic() - LISTENING_SINCE_S)})
+    """How long this process has been hearing agents; the loop counts silence no longer than that.
+
+    While the database was away, nothing that was said could be taken down.
+    """
+    since_s = max(LISTENING_SINCE_S, watch.back_s)
+    return JsonResponse({"for_s": int(time.monotonic() - since_s)})
 
 
 urlpatterns = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
@@ -14,7 +16,15 @@ TITLES = {
     404: gettext_lazy("Not there"),
     405: gettext_lazy("Not in this way"),
     500: gettext_lazy("Something broke here"),
+    503: gettext_lazy("Not just now"),
 }
+TROUBLES = {
+    "away": gettext_lazy("The portal's database does not answer. What runs goes on; nothing new starts until it does."),
+    "full": gettext_lazy("The portal's disk is full. What runs goes on; nothing can be stored until there is room."),
+    "unfinished": gettext_lazy("The portal's database is being brought up to date (manage.py prepare)."),
+}
+COME_AGAIN_S = 5
+"""After which the page asks again by itself, and programs should."""
 
 
 def answer(request: HttpRequest, status: int, message: str, detail: str = "") -> HttpResponse:
@@ -27,6 +37,7 @@ def answer(request: HttpRequest, status: int, message: str, detail: str = "") ->
         "title": TITLES[status],
         "message": message,
         "detail": detail,
+        "again_s": COME_AGAIN_S if status == 503 and request.method == "GET" else None,
         "theme": theme if theme in ("light", "dark") else "",
     }
     return HttpResponse(render_to_string("errors/page.html", context), status=status)
@@ -76,6 +87,21 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     return answer(request, 404, said if isinstance(said, str) else str(NOT_THERE))
 
 
+def unavailable(request: HttpRequest, trouble: str) -> HttpResponse:
+    """503, with what is in the way (portal/outages.py), and when to ask again."""
+    again = gettext("Nothing was changed. This page asks again by itself.")
+    detail = again if request.method == "GET" else gettext("Nothing was changed. Please try again in a moment.")
+    response = answer(request, 503, str(TROUBLES[trouble]), detail)
+    response.headers["Retry-After"] = str(COME_AGAIN_S)
+    return response
+
+
 def broken(request: HttpRequest) -> HttpResponse:
-    """500: the fault is in the log."""
+    """500, or 503 where the database or its disk is at fault: the fault is in the log."""
+    from portal.outages import trouble_of, watch  # which needs these pages itself
+
+    trouble = trouble_of(sys.exc_info()[1])
+    if trouble is not None:
+        watch.note(trouble)
+        return unavailable(request, trouble)
     return answer(request, 500, gettext("The portal made a mistake. It has been logged; please try again."))

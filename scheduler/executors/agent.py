@@ -38,7 +38,7 @@ from scheduler.executors.fences import Fences
 from scheduler.executors.health import Health, Repairs
 from scheduler.executors.heartbeat import FACTS_MAX, Answer
 from scheduler.executors.meter import Meter
-from scheduler.executors.minder import boottime_s
+from scheduler.executors.minder import NO_ROOM, boottime_s
 from scheduler.executors.old_directories import OldDirectories
 from scheduler.executors.portal_side import PortalSide
 from scheduler.executors.ranks import Rank, reap
@@ -54,8 +54,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 def say(text: str) -> None:
-    """One line in the log."""
-    print(text, file=sys.stderr, flush=True)
+    """One line in the log; one that cannot be written is no reason to end."""
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 class Agent:
@@ -73,7 +74,7 @@ class Agent:
         self.ranks: dict[tuple[int, int], Rank] = {}
         self.failures = 0
         self.stopping = False
-        self.health = Health(config, self.state)
+        self.health = Health(config, self.state, self.work)
         try:
             self._make_folders()
             self.fences = Fences(self.state)
@@ -307,15 +308,18 @@ class Agent:
             try:
                 spec |= self.surroundings.specify(want)
             except (OSError, Refusal) as error:
+                if isinstance(error, OSError) and error.errno in NO_ROOM:
+                    raise  # that is the node's trouble, and no fault of the workload's
                 over = {"message": str(error)[:300], "state": RankState.FAILED}
         folder = self.state / "ranks" / f"{want.run}.{want.rank}"
         rank = Rank.find(folder) or Rank.make(folder, spec)  # the first removes what was begun and not finished
+        if not over:
+            self.fences.started(want.workload, want.run)
         self.ranks[rank.key] = rank
         if over:
             rank.kill_marked()
             rank.end(**over)
         else:
-            self.fences.started(want.workload, want.run)
             say(want.order_id)
             rank.start()
 

@@ -20,6 +20,8 @@ from scheduler.executors.ranks import Rank
 PATIENCE_S = 120
 """A check that takes longer has failed."""
 REPAIR_PATIENCE_S = 3_600
+ROOM_MIN_MIB = 32
+"""With less room than this for what it starts, or writes down itself, a node takes nothing new."""
 STUCK_S = 30
 """So long after its grace a rank that still lives is trouble: it hangs in the kernel."""
 FAULTS = "faults"
@@ -66,13 +68,14 @@ class Errand:
 class Health:
     """Looks at the node at each heartbeat, and runs the operator's own check now and then."""
 
-    def __init__(self, config: Config, state: Path) -> None:
-        """Find the GPUs.
+    def __init__(self, config: Config, state: Path, work: Path | None = None) -> None:
+        """Find the GPUs. `state` and `work` are the folders that need room.
 
         Raises:
             Refusal: it was to offer all there are, and NVML shows none.
         """
         self._config, self._state = config, state
+        self._needs_room = [state] if work is None else [state, work]
         self.gpus: gpus.Gpus | None = None
         self._without = ""
         if not config.pretend and config.gpus:
@@ -97,7 +100,7 @@ class Health:
 
     def problems(self, ranks: Iterable[Rank]) -> list[str]:
         """What is wrong now, each in one line."""
-        found = self._of_gpus()
+        found = self._of_gpus() + self._of_disks()
         if self._config.health_command:
             self._look_after_check()
             found += [self._checked] if self._checked else []
@@ -125,6 +128,17 @@ class Health:
             return self.gpus.problems()
         missing = [index for index in range(self._config.gpus) if not os.path.exists(f"/dev/nvidia{index}")]
         return [f"GPU {index} is gone: there is no /dev/nvidia{index}" for index in missing]
+
+    def _of_disks(self) -> list[str]:
+        """Folders whose disk is full: what starts there would fail for no fault of its own."""
+        found: dict[int, str] = {}
+        for folder in self._needs_room:
+            with contextlib.suppress(OSError):
+                room = os.statvfs(folder)
+                free_mib = room.f_bavail * room.f_frsize // 2**20
+                if free_mib < ROOM_MIN_MIB:
+                    found.setdefault(folder.stat().st_dev, f"the disk of {folder} is full: {free_mib} MiB are free")
+        return list(found.values())
 
     def _look_after_check(self) -> None:
         if self._check is None and boottime_s() >= self._next_check_s:

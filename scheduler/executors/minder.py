@@ -13,6 +13,7 @@ agent's alone and holds:
 Instants (`_s`) are seconds of CLOCK_BOOTTIME, which no change of the clock moves; `boot` says of which boot.
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -32,6 +33,11 @@ OUTPUT_PIPE_BYTES = 65_536
 READS_AT_ONCE = 16
 """A command that prints without end must not keep us from looking at the clock."""
 KILL_AGAIN_S = 0.1
+NOTE_AGAIN_S = 1.0
+RECORD_ROOM = 700
+"""What a record may grow by on a full disk: the end of its command, with a line of at most 300 characters."""
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""How a full disk says so; any other trouble with its folder ends a minder."""
 LOOK_EVERY_S = 5.0
 """How often it looks for a new checkpoint, and while it is leaving, ten times a second."""
 LEAVING_LOOK_S = 0.1
@@ -68,6 +74,34 @@ def write_json(path: str, content: dict, *, durable: bool = True) -> None:
             file.flush()
             os.fsync(file.fileno())
     os.replace(path + ".new", path)
+
+
+def rewrite_json(path: str, content: dict, *, room: int = 40, durable: bool = False) -> None:
+    """Write a small object that is written again and again. Where the disk is full it is written over the old one,
+    whose room is there already; a reader may then find none for an instant.
+
+    Args:
+        room: by how many bytes later content may be longer than this one.
+
+    Raises:
+        OSError: there was none before, or none as long.
+    """
+    try:
+        write_json(path, {**content, "room": "." * room}, durable=durable)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            text = json.dumps(content).encode()
+            if len(text) > size:
+                raise
+            os.pwrite(descriptor, text.ljust(size), 0)
+            if durable:
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def lock(path: str) -> int | None:
@@ -121,6 +155,8 @@ class Minder:
         self.began_s = float("inf")
         self.hiding = Hiding(spec.get("secrets") or {})
         self.output = self.writing = -1
+        self.is_written = True  # what has happened is in the record
+        self.lacks_output = False
         self._fence_s = float("inf")
         self.signals, wake = os.pipe()
         for descriptor in (self.signals, wake):
@@ -130,9 +166,22 @@ class Minder:
             signal.signal(number, lambda _number, _frame: None)
 
     def note(self, **changes: object) -> None:
-        """Write down what has happened."""
+        """Write down what has happened; where the disk is full, as soon as there is room: the command goes on."""
         self.record.update(changes)
-        write_json("record.json", self.record)
+        try:
+            rewrite_json("record.json", self.record, room=RECORD_ROOM, durable=True)
+            self.is_written = True
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self.is_written = False
+
+    def note_end(self, **changes: object) -> None:
+        """Write down its end, and stay until that is done: whatever else would be said of it is wrong."""
+        self.note(**changes)
+        while not self.is_written:
+            time.sleep(NOTE_AGAIN_S)
+            self.note()
 
     # --- from its start to its end ------------------------------------------------------------------------------------
 
@@ -142,7 +191,7 @@ class Minder:
         self.output = os.open("output", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         self.pid, problem = start_command(self.spec, self.writing)
         if problem:
-            self.note(state="failed", message=hide(problem, self.spec.get("secrets") or {}), exited_s=boottime_s())
+            self.note_end(state="failed", message=hide(problem, self.spec.get("secrets") or {}), exited_s=boottime_s())
             return
         if not self.spec.get("save_command"):
             os.close(self.writing)
@@ -154,11 +203,13 @@ class Minder:
         self.collect(reading)  # what was printed last
         self.keep(self.hiding.rest())
         self.look()
-        self.note(state="exited", exit_code=os.waitstatus_to_exitcode(status), exited_s=boottime_s(), **self.end())
+        self.note_end(state="exited", exit_code=os.waitstatus_to_exitcode(status), exited_s=boottime_s(), **self.end())
 
     def end(self) -> dict[str, object]:
         """What else there is to say at its end."""
         said: dict[str, object] = {"cause": self.why}
+        if self.lacks_output:
+            said["message"] = "the disk of its node was full: not all that it printed was kept"
         if self.saved is not None:
             said["saved"] = self.saved
         if group := self.spec.get("cgroup"):
@@ -218,7 +269,12 @@ class Minder:
         before_s = self.checkpoints.last_s
         at_s = self.checkpoints.look(self.began_s)
         if at_s is not None and at_s != before_s:
-            write_json("checkpoint.json", {"boot": self.record["boot"], "at_s": at_s}, durable=False)
+            try:
+                rewrite_json("checkpoint.json", {"boot": self.record["boot"], "at_s": at_s})
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                return at_s  # the next one is told
         return at_s
 
     # --- leaving ------------------------------------------------------------------------------------------------------
@@ -275,6 +331,8 @@ class Minder:
     def keep_time(self) -> None:
         """What falls due by itself: a look at its checkpoint and its memory, the end of the grace, and the fence."""
         now_s = boottime_s()
+        if not self.is_written:
+            self.note()
         if self.by_s is not None and now_s >= self.by_s:
             self.kill_all()
         elif self.by_s is not None:
@@ -338,7 +396,12 @@ class Minder:
         """Write to the file, up to the cap."""
         left = self.spec["output_max_bytes"] - os.fstat(self.output).st_size
         if data and left > 0:
-            os.write(self.output, data[:left])
+            try:
+                self.lacks_output = os.write(self.output, data[:left]) < len(data[:left]) or self.lacks_output
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self.lacks_output = True  # a full disk is no reason to end the command
 
 
 def send(how: Callable[[int, int], None], pid: int, number: int) -> None:
@@ -368,7 +431,8 @@ def main(folder: str) -> None:
     os.umask(0o077)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     minder = Minder(spec)
-    minder.note()
+    # Where that cannot be written, nothing begins.
+    write_json("record.json", {**minder.record, "room": "." * RECORD_ROOM})
     minder.live()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from scheduler.executors.agent_config import Config
 from scheduler.executors.contact import Cut, post
 from scheduler.executors.fences import Fences
 from scheduler.executors.heartbeat import Answer, Sync
-from scheduler.executors.minder import boot_id, boottime_s, write_json
+from scheduler.executors.minder import boot_id, boottime_s, rewrite_json
 from scheduler.executors.ranks import Rank
 from scheduler.executors.reading import Malformed
 from scheduler.executors.wake_port import WakePort
@@ -91,7 +92,8 @@ class PortalSide:
             raise Malformed("epoch", f"{answer.epoch} is a portal's that was replaced by {self._fences.portal_epoch}")
         self.fence_s = answer.self_fence_s
         contact = {"boot": boot_id(), "at_s": sent_s, "fence_s": answer.self_fence_s}
-        write_json(str(self._state / "contact.json"), contact, durable=False)
+        with contextlib.suppress(OSError):  # of a full disk: what the portal said holds all the same
+            rewrite_json(str(self._state / "contact.json"), contact)
         return answer
 
     def send_output(self, ranks: Iterable[Rank]) -> None:

@@ -227,11 +227,15 @@ class Rank:
         if self.has_ended() or (self.told_by_s is not None and by_s >= self.told_by_s - 1):
             return
         self.told_by_s = by_s
-        write_json(str(self.folder / "stop.json"), {"boot": boot_id(), "by_s": by_s, "why": why})
+        number = signal.SIGUSR1
+        try:
+            write_json(str(self.folder / "stop.json"), {"boot": boot_id(), "by_s": by_s, "why": why})
+        except OSError:
+            number = signal.SIGTERM  # the disk is full: it is told all the same, and gets its plain grace
         pid = self.record.get("minder")
         if pid is not None and self.is_minded():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGUSR1)
+                os.kill(pid, number)
 
     def look_after(self) -> None:
         """Where its minder has gone without writing its end: start one if none ever was, else end what it left."""

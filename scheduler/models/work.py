@@ -254,6 +254,7 @@ class Rank(models.Model):
             models.UniqueConstraint(fields=["run", "index"], name="rank_indexes_are_unique"),
             models.UniqueConstraint(fields=["run", "node"], name="one_rank_a_node"),
         ]
+        indexes = [models.Index(fields=["node"], name="rank_live", condition=Q(state__in=("wanted", "running")))]
 
     def __str__(self) -> str:
         return f"{self.run_id}:{self.index}"

@@ -11,6 +11,7 @@ Session and transaction locks are PostgreSQL advisory locks of two integers: one
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -37,6 +38,10 @@ PASS_LOCK = 0x414C02
 """Class of the session lock that a cluster's pass holds (scheduler.loop)."""
 WAKE_EXPIRES_S = 10
 """A wake-up nobody took by then is worthless: the next tick does its work."""
+
+BROKER_AWAY_S = 5.0
+"""Where a wake-up could not be sent, no other is tried for so long: none may make its sender wait again."""
+_no_broker_until_s = float("-inf")
 
 AFTER = "waiting_after"
 """Reason code of a held workload that waits for the end of another one; the engine does not see it yet."""
@@ -297,7 +302,8 @@ class WakeUp:
 
     def __call__(self) -> None:
         """Send it, if there is a broker that takes it."""
-        if not settings.CELERY_BROKER_URL:
+        global _no_broker_until_s
+        if not settings.CELERY_BROKER_URL or time.monotonic() < _no_broker_until_s:
             return
         try:
             current_app.send_task(
@@ -308,4 +314,5 @@ class WakeUp:
                 retry=False,
             )
         except Exception as error:  # whatever kombu or the socket raises: the submission stands, and the tick comes
+            _no_broker_until_s = time.monotonic() + BROKER_AWAY_S
             log.warning("wake_up_not_sent", cluster_id=self.cluster_id, error=str(error))

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 import structlog
 from django.conf import settings
+from django.db import connection
 
 from budgets.models import Cluster
 from scheduler.engine import Code, Policy
@@ -53,14 +54,19 @@ def watch(cluster: Cluster, now: datetime) -> bool:
 
 
 def listened_s() -> int:
-    """How long the portal has been able to hear agents without a break: 0 while it does not answer itself."""
+    """How long the portal has been able to hear agents without a break: 0 while it does not answer itself, and no
+    longer than its database has been there.
+    """
     try:
         with urllib.request.urlopen(settings.URL + LISTENING_PATH, timeout=PROBE_TIMEOUT_S) as answer:
             said = json.load(answer)["for_s"]
     except (OSError, ValueError, LookupError) as error:
         log.warning("portal_does_not_listen", url=settings.URL, error=str(error))
         return 0
-    return int(said)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::bigint")
+        (database_s,) = cursor.fetchone()
+    return min(int(said), max(0, int(database_s)))
 
 
 def _holds_ranks(node: Node) -> bool:
