@@ -10,6 +10,7 @@ from django.conf import settings
 
 from budgets.services import (
     balances,
+    deliveries,
     endings,
     follow_ups,
     identities,
@@ -43,6 +44,12 @@ def keep_deadlines() -> int:
 def send_messages() -> int:
     """Beat's, each minute, and a wake-up: send what people were told, and the day's digests."""
     return sending.send_due()
+
+
+@shared_task(ignore_result=True)
+def forget_deliveries() -> int:
+    """Beat's, hourly: drop what was posted to webhooks long ago."""
+    return deliveries.forget()
 
 
 @shared_task(ignore_result=True)

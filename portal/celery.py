@@ -13,7 +13,7 @@ from celery import Celery
 from celery.signals import setup_logging, worker_init, worker_process_init
 from django.conf import settings
 
-from portal import migrated
+from portal import health_signs, logs_tasks, metrics_http, migrated  # noqa: F401 (they listen to tasks)
 from portal.supervisor.processes import end_with_parent
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
@@ -28,6 +28,8 @@ DEADLINES_S = 30
 """How often deadlines and first days of budgets are looked at: what a disabled person held ends within a minute."""
 SEND_S = 60
 """How often e-mail and webhooks that are due are sent; what is told wakes the sender by itself too."""
+FOLLOW_S = 5
+"""How often what happened on clusters is handed to the organisation's webhooks, if there are any."""
 LOOK_AFTER_S = 60
 """How often simulations are looked for that nobody works on."""
 THRESHOLDS_S = 600
@@ -67,6 +69,16 @@ app.conf.beat_schedule = {
         "options": {"expires": DEADLINES_S},
     },
     "send-messages": {"task": "budgets.tasks.send_messages", "schedule": SEND_S, "options": {"expires": SEND_S}},
+    "follow-events": {
+        "task": "scheduler.tasks.follow_events",
+        "schedule": FOLLOW_S,
+        "options": {"expires": FOLLOW_S},
+    },
+    "forget-deliveries": {
+        "task": "budgets.tasks.forget_deliveries",
+        "schedule": CHECK_S,
+        "options": {"expires": CHECK_S},
+    },
     "check-books": {"task": "budgets.tasks.check_books", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "tell-of-endings": {"task": "budgets.tasks.tell_of_endings", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
     "check-thresholds": {

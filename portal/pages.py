@@ -242,6 +242,8 @@ def spent_on(request: HttpRequest, action: str) -> str | None:
 
 
 def spend(request: HttpRequest, action: str, led_to: str) -> None:
-    """Remember that the form with this id was carried out."""
+    """Remember that the form with this id was carried out; one without an id is like any other without."""
+    if not action:
+        return
     spent = {**request.session.get("spent_actions", {}), action: led_to}
     request.session["spent_actions"] = dict(list(spent.items())[-MAX_SPENT_ACTIONS:])

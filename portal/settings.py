@@ -11,10 +11,10 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import environ
-import structlog
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
 
+from portal.settings_operations import operations_settings
 from portal.settings_signing import BACKENDS, PASSWORD_VALIDATORS, signing
 
 env = environ.Env()
@@ -101,6 +101,8 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.logs_requests.RequestLog",
+    "portal.probes.any_host",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -374,45 +376,14 @@ SPECTACULAR_SETTINGS = {
     "POSTPROCESSING_HOOKS": ["portal.api.schema.with_conventions"],
 }
 
-# --- Logs -------------------------------------------------------------------------------------------------------------
+# --- What operators look at -------------------------------------------------------------------------------------------
 
-LOG_LEVEL = env.str("ALLOTMENT_LOG_LEVEL", default="INFO")
-if LOG_LEVEL not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-    raise ImproperlyConfigured(f"ALLOTMENT_LOG_LEVEL: {LOG_LEVEL!r} is not DEBUG, INFO, WARNING or ERROR")
-_stamps: list[structlog.typing.Processor] = [
-    structlog.contextvars.merge_contextvars,
-    structlog.stdlib.add_logger_name,
-    structlog.stdlib.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-]
-structlog.configure(
-    processors=[
-        *_stamps,
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        structlog.processors.format_exc_info,
-        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-    ],
-    logger_factory=structlog.stdlib.LoggerFactory(),
-    wrapper_class=structlog.stdlib.BoundLogger,
-    cache_logger_on_first_use=True,
-)
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "lines": {
-            "()": structlog.stdlib.ProcessorFormatter,
-            "processors": [
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.JSONRenderer()
-                if env.bool("ALLOTMENT_LOG_JSON", default=False)
-                else structlog.dev.ConsoleRenderer(colors=False),
-            ],
-            "foreign_pre_chain": [*_stamps, structlog.processors.format_exc_info],
-        }
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
-    # A line or two for every tick would be 200,000 a day that say nothing.
-    "loggers": {name: {"level": "WARNING"} for name in ("celery.beat", "celery.worker.strategy", "celery.app.trace")},
-    "root": {"handlers": ["stderr"], "level": LOG_LEVEL},
-}
+_operations = operations_settings(env, secret, is_behind_proxy=IS_BEHIND_PROXY)
+LOG_LEVEL: str = _operations["LOG_LEVEL"]
+LOGGING: dict = _operations["LOGGING"]
+METRICS_TOKEN: str = _operations["METRICS_TOKEN"]
+"""What Prometheus shows to read `/metrics` and the details of `/readyz`; empty: nobody is let in by it."""
+METRICS_NETWORKS: list = _operations["METRICS_NETWORKS"]
+"""Networks from which these are read without it."""
+METRICS_BUDGETS: int = _operations["METRICS_BUDGETS"]
+"""How many budgets, those nearest the root, have figures of their own there."""

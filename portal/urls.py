@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from portal import languages
+from portal import health, languages, metrics
 from portal.views import (
     audit,
     decisions,
@@ -42,6 +42,7 @@ from portal.views import (
     trying,
     waits,
     workload,
+    webhooks,
     workloads,
 )
 
@@ -106,8 +107,21 @@ urlpatterns = [
     path("imports/<int:number>/", imports.Import.as_view(), name="import"),
     path("messages/", told.Messages.as_view(), name="messages"),
     path("messages/choices/", told.Choices.as_view(), name="message_choices"),
-    path("messages/webhook/", told.MyWebhook.as_view(), name="webhook"),
-    path("messages/webhook/remove/", told.RemoveWebhook.as_view(), name="remove_webhook"),
+    path("webhooks/", webhooks.Webhooks.as_view(), name="webhooks"),
+    path("webhooks/new/", webhooks.NewWebhook.as_view(), name="new_webhook"),
+    path(
+        "webhooks/new/organisation/",
+        webhooks.NewWebhook.as_view(scope="organisation"),
+        name="new_organisation_webhook",
+    ),
+    path("webhooks/<int:number>/", webhooks.WebhookPage.as_view(), name="webhook"),
+    path("webhooks/<int:number>/<slug:verb>/", webhooks.WebhookPage.as_view(), name="change_webhook"),
+    path("webhooks/<int:number>/deliveries/<int:delivery>/", webhooks.DeliveryPage.as_view(), name="delivery"),
+    path(
+        "webhooks/<int:number>/deliveries/<int:delivery>/<slug:verb>/",
+        webhooks.DeliveryPage.as_view(),
+        name="deliver",
+    ),
     path("tokens/", tokens.MyTokens.as_view(), name="tokens"),
     path("tokens/<int:number>/revoke/", tokens.Revoke.as_view(), name="revoke_token"),
     path("search/", search.Search.as_view(), name="search"),
@@ -156,6 +170,9 @@ urlpatterns = [
     path("admin/login/", signing.admin_sign_in, name="admin_sign_in"),
     path("admin/", admin.site.urls),
 ]
+    path("healthz", health.alive, name="healthz"),
+    path("readyz", health.ready, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
 
 handler400 = "portal.views.errors.bad_request"
 handler403 = "portal.views.errors.forbidden"

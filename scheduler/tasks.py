@@ -19,6 +19,7 @@ from scheduler.services import (
     timeline,
     usage,
     utilization,
+    webhook_events,
 )
 
 
@@ -143,3 +144,9 @@ def forget_directories() -> int:
 def tell_of_bad_ends() -> int:
     """Beat's, every minute: tell people of their workloads that were preempted, lost or have failed."""
     return bad_ends.tell()
+
+
+@shared_task(ignore_result=True)
+def follow_events() -> int:
+    """Beat's, every few seconds: hand what happened on clusters to the organisation's webhooks."""
+    return webhook_events.follow()

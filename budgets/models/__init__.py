@@ -8,7 +8,7 @@ from budgets.models.balances import BooksCheck
 from budgets.models.identities import ClaimedRole, Identity
 from budgets.models.imports import ShareImport
 from budgets.models.kept_answers import KeptAnswer
-from budgets.models.messages import ALWAYS_SENT, Digest, Kind, Message, MessageChoice, Threshold, Webhook
+from budgets.models.messages import ALWAYS_SENT, Digest, Kind, Message, MessageChoice, Threshold
 from budgets.models.people import Person
 from budgets.models.ranges import DateRange, SingletonRange, spell
 from budgets.models.record import LedgerEntry
@@ -17,6 +17,7 @@ from budgets.models.reviews import FollowUp, Review, ReviewItem, Voice
 from budgets.models.roles import Delegation, House, Role, RoleGrant
 from budgets.models.tokens import AccessToken, Scope
 from budgets.models.tree import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Share
+from budgets.models.webhooks import Webhook, WebhookDelivery, WebhookMark, WebhookTry
 
 __all__ = [
     "ALWAYS_SENT",
@@ -56,5 +57,8 @@ __all__ = [
     "Threshold",
     "Voice",
     "Webhook",
+    "WebhookDelivery",
+    "WebhookMark",
+    "WebhookTry",
     "spell",
 ]

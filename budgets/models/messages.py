@@ -21,6 +21,7 @@ class Kind(models.TextChoices):
     REVIEW = "review", gettext_lazy("a review meeting")
     WORKLOAD = "workload", gettext_lazy("a workload of mine was preempted or has failed")
     FOLLOW_UP = "follow_up", gettext_lazy("a decision is to be looked at again")
+    WEBHOOK = "webhook", gettext_lazy("a webhook of mine was turned off")
 
 
 ALWAYS_SENT = (Kind.DECISION,)
@@ -28,10 +29,11 @@ ALWAYS_SENT = (Kind.DECISION,)
 
 
 class Parcel(models.Model):
-    """What goes out to one person by e-mail, and to their webhook if they have one.
+    """What goes out to one person by e-mail, and to their webhooks if they have any.
 
     Each way is noted by itself, so that a fault of one repeats nothing on the other; `sent_at` is set when nothing is
-    left to do. A failed try is made again later, `tries` times at most (budgets.services.sending).
+    left to do. A letter that could not be sent is tried again later, `tries` times at most (budgets.services.sending);
+    `posted_at` is when it was handed to the deliveries of webhooks, which see to themselves (WebhookDelivery).
     """
 
     emailed_at = models.DateTimeField(null=True, blank=True)
@@ -111,18 +113,6 @@ class MessageChoice(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.mode}"
-
-
-class Webhook(models.Model):
-    """An address of a person's own to which messages are posted as JSON beside e-mail, signed with its secret."""
-
-    person = models.OneToOneField(Person, models.CASCADE, related_name="webhook")
-    url = models.URLField(max_length=300)
-    secret = models.CharField(max_length=64)
-    created_at = models.DateTimeField(db_default=Now())
-
-    def __str__(self) -> str:
-        return self.url
 
 
 class Threshold(models.Model):

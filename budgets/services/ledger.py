@@ -9,6 +9,7 @@ from typing import Any
 from django.db import connection
 
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, Reallocation, Request, Review
+from budgets.services import deliveries
 
 State = dict[str, Any]
 
@@ -57,7 +58,7 @@ def record(
         raise RuntimeError("an entry is written in the transaction of its change")
     known = {"at": recorded.at} if recorded else {}
     behalf = about.acting_for or (recorded.person if recorded else None)
-    return LedgerEntry.objects.create(
+    entry = LedgerEntry.objects.create(
         **known,
         verb=verb,
         person_id=by.pk if by else None,
@@ -74,3 +75,5 @@ def record(
         reallocation_id=about.reallocation.pk if about.reallocation else None,
         review_id=about.review.pk if about.review else None,
     )
+    deliveries.tell_of_entry(entry)
+    return entry

@@ -1,8 +1,9 @@
-"""Sending what people were told: e-mail, webhook, and one digest a day.
+"""Sending what people were told: e-mail, webhooks, and one digest a day.
 
 A parcel's row is locked while it goes out (`skip_locked`: another worker passes it by), and each way is noted as soon
 as it is done, so that what was sent is sent once. Only a crash between the mail server's "yes" and our commit can
-repeat a letter; it then has the same Message-ID, and a post the same id, by which receivers know it.
+repeat a letter; it then has the same Message-ID, by which receivers know it. To webhooks a parcel is handed over as
+deliveries (services.deliveries), which are tried by themselves.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone, translation
 from django.utils.formats import date_format
 from django.utils.translation import gettext, ngettext
@@ -29,7 +30,7 @@ from django.utils.translation import gettext, ngettext
 from budgets import glossary, queries
 from budgets.models import Digest, Message, Person, Webhook
 from budgets.sentences import said
-from budgets.services import webhooks
+from budgets.services import deliveries
 
 log = structlog.get_logger(__name__)
 
@@ -46,12 +47,11 @@ NO_WAY = "no e-mail address or mail server, and no webhook"
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A parcel in words: what the e-mail says, and what is posted. `key` is the same at every try."""
+    """A parcel in words. `key` is the same at every try."""
 
     key: str
     subject: str
     text: str
-    posted: dict[str, Any]
 
 
 @dataclass
@@ -62,7 +62,6 @@ class Round:
     ends_at_s: float = field(default_factory=lambda: time.monotonic() + RUN_S)
     mailer: BaseEmailBackend | None = None
     mail_is_down: bool = False
-    failed_hooks: set[int] = field(default_factory=set)
 
     @property
     def is_over(self) -> bool:
@@ -71,7 +70,9 @@ class Round:
 
 
 def send_due(now: datetime | None = None) -> int:
-    """Send what is due: messages to be sent at once, and digests. How many were sent whole."""
+    """Send what is due: messages to be sent at once, digests, and posts to webhooks. How many messages and digests were
+    sent whole, and how many posts were taken.
+    """
     this = Round(now or timezone.now())
     leave_on_portal()
     make_digests(this.now)
@@ -85,14 +86,14 @@ def send_due(now: datetime | None = None) -> int:
     finally:
         if this.mailer is not None:
             this.mailer.close()
-    return sent
+    return sent + deliveries.send_due(this.now, this.ends_at_s)
 
 
 def leave_on_portal() -> int:
     """What has no way to go out stands on the portal only, from now on: nobody gets a heap of old letters on the day
     on which a mail server is set up.
     """
-    nowhere = Q(person__webhook=None)
+    nowhere = ~Exists(Webhook.objects.filter(person=OuterRef("person"), scope=Webhook.Scope.PERSON, turned_off_at=None))
     if settings.HAS_MAIL_SERVER:
         nowhere &= Q(person__email="")
     waiting = Message.objects.filter(nowhere, sent_at=None, digest=None).exclude(mode=Message.Mode.OFF)
@@ -151,35 +152,50 @@ def _one_way(model: type[Message] | type[Digest], pk: int, this: Round, way: str
         row = _locked(model, pk)
         if row is None or not _is_left(row, way):
             return
-        if this.mail_is_down if way == "emailed_at" else row.person_id in this.failed_hooks:
+        if way == "posted_at":
+            _hand_over(row, this.now)
+        elif this.mail_is_down:
             return
-        try:
-            if way == "emailed_at":
-                _mail(row.person, letter_of(row), this)
-            else:
-                letter = letter_of(row)
-                webhooks.post(row.person.webhook, letter.key, letter.posted, this.now)
-        except (OSError, smtplib.SMTPException, webhooks.NotDelivered, ValueError) as error:
-            _note_failure(row, this, way, error)
         else:
-            setattr(row, way, this.now)
-            row.save(update_fields=[way])
+            try:
+                _mail(row.person, letter_of(row), this)
+            except (OSError, smtplib.SMTPException, ValueError) as error:
+                _note_failure(row, this, error)
+                return
+        setattr(row, way, this.now)
+        row.save(update_fields=[way])
 
 
-def _note_failure(row: Message | Digest, this: Round, way: str, error: Exception) -> None:
-    said = " ".join(f"{'e-mail' if way == 'emailed_at' else 'webhook'}: {error}".split())
+def _hand_over(row: Message | Digest, now: datetime) -> None:
+    """Have it posted to each of the person's webhooks, as far as they want it."""
+    for hook in _webhooks_of(row.person_id):
+        with translation.override(row.person.language or settings.LANGUAGE_CODE):
+            if isinstance(row, Message):
+                said: dict[str, Any] = _posted(row) if deliveries.wants(hook, row.kind) else {}
+                event = row.kind
+            else:
+                each = [_posted(one) for one in row.messages.order_by("id") if deliveries.wants(hook, one.kind)]
+                said, event = ({"digest": row.day.isoformat(), "messages": each} if each else {}), "digest"
+        if said:
+            deliveries.queue(webhooks=[hook], event=event, key=letter_key(row), said=said, at=now)
+
+
+def _webhooks_of(person_id: int) -> QuerySet[Webhook]:
+    return Webhook.objects.filter(person=person_id, scope=Webhook.Scope.PERSON, turned_off_at=None).order_by("pk")
+
+
+def _note_failure(row: Message | Digest, this: Round, error: Exception) -> None:
+    said = " ".join(f"e-mail: {error}".split())
     row.tries += 1
     row.try_again_at = this.now + min(BACK_OFF_MAX, FIRST_BACK_OFF * 2 ** (row.tries - 1))
     row.last_error = said[:ERROR_LENGTH]
     row.save(update_fields=["tries", "try_again_at", "last_error"])
     log.warning("not_sent", parcel=letter_key(row), tries=row.tries, error=row.last_error)
-    if way == "posted_at":
-        this.failed_hooks.add(row.person_id)
 
 
 def _locked(model: type[Message] | type[Digest], pk: int) -> Any:
-    """The row, locked, with its person and webhook; None if another worker has it or nothing is left to do."""
-    rows = model.objects.select_for_update(skip_locked=True, of=("self",)).select_related("person__webhook")
+    """The row, locked, with its person; None if another worker has it or nothing is left to do."""
+    rows = model.objects.select_for_update(skip_locked=True, of=("self",)).select_related("person")
     return rows.filter(pk=pk, sent_at=None, tries__lt=TRIES_MAX).first()
 
 
@@ -188,7 +204,7 @@ def _is_left(row: Message | Digest, way: str) -> bool:
         return False
     if way == "emailed_at":
         return settings.HAS_MAIL_SERVER and bool(row.person.email)
-    return Webhook.objects.filter(person=row.person_id).exists()
+    return _webhooks_of(row.person_id).exists()
 
 
 def _mail(person: Person, letter: Letter, this: Round) -> None:
@@ -232,12 +248,11 @@ def letter_of(row: Message | Digest) -> Letter:
 def _letter_of(row: Message | Digest) -> Letter:
     key = letter_key(row)
     if isinstance(row, Message):
-        return Letter(key, said(row.subject), _text([row]), {"id": key, **_posted(row)})
+        return Letter(key, said(row.subject), _text([row]))
     messages = list(row.messages.order_by("id"))
     subject = ngettext("{number} message up to {day}", "{number} messages up to {day}", len(messages))
     subject = subject.format(number=len(messages), day=date_format(row.day, "j M Y"))
-    posted = {"id": key, "digest": row.day.isoformat(), "messages": [_posted(each) for each in messages]}
-    return Letter(key, subject, _text(messages), posted)
+    return Letter(key, subject, _text(messages))
 
 
 def _text(messages: Iterable[Message]) -> str:

@@ -1,4 +1,4 @@
-"""A person's webhook: where messages are posted as JSON, signed, and to no address inside the house.
+"""Posting to an address that somebody named: as JSON, signed, and to no address inside the house.
 
 A portal that posts to addresses which people type could be made to reach what only it can reach (SSRF). So the name is
 resolved here, every address that it stands for must be public (or in a network that the operator allows), the
@@ -12,30 +12,33 @@ import hmac
 import http.client
 import ipaddress
 import json
-import secrets
 import socket
 import ssl
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
-from django.db import transaction
 from django.utils.translation import gettext
 
-from budgets.errors import InputError
-from budgets.models import Person, Webhook
+from budgets.models import Webhook
 
 CONNECT_S = 5
 ANSWER_S = 5
 """How long a receiver may take in all once it is connected; a slow one must not hold up the others."""
+ANSWER_BYTES = 1_024
+"""How much of an answer is kept."""
 URL_LENGTH = 300
 SECRET_BYTES = 32
 SIGNATURE_HEADER = "X-Allotment-Signature"
 ID_HEADER = "X-Allotment-Id"
+EVENT_HEADER = "X-Allotment-Event"
+REPLAY_WINDOW_S = 300
+"""Receivers are told to refuse a signature whose instant is further away than that."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -65,55 +68,73 @@ class Target:
         return (self.parts.path or "/") + (f"?{self.parts.query}" if self.parts.query else "")
 
 
-def put(*, person: Person, url: str) -> Webhook:
-    """Have the person's messages posted there from now on, with a new secret; it replaces an earlier one.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a post: the status and how the answer begins, or why there is none; and how long it took."""
 
-    Raises:
-        InputError: no such address, or one that this portal does not post to.
-    """
-    where = url.strip()
-    try:
-        look_up(check_url(where))
-    except NotDelivered as error:
-        raise InputError("url", str(error)) from None
-    with transaction.atomic():
-        Person.objects.select_for_update(no_key=True).get(pk=person.pk)
-        Webhook.objects.filter(person=person).delete()
-        return Webhook.objects.create(person=person, url=where, secret=secrets.token_urlsafe(SECRET_BYTES))
+    status: int | None
+    beginning: str
+    error: str
+    ms: int
 
-
-def remove(*, person: Person) -> bool:
-    """Post nothing to the person's webhook any more; whether there was one."""
-    return bool(Webhook.objects.filter(person=person).delete()[0])
+    @property
+    def is_taken(self) -> bool:
+        """Whether the receiver has taken it."""
+        return not self.error and self.status is not None and 200 <= self.status < 300
 
 
 def post(webhook: Webhook, delivery_id: str, said: Mapping[str, Any], now: datetime) -> None:
-    """Post one delivery. The receiver proves it with the secret: SIGNATURE_HEADER is `t=SECONDS,v1=HEX`, the
-    HMAC-SHA256 of "SECONDS.BODY"; ID_HEADER is the same for every try of the same delivery.
+    """Post one thing at once, and keep nothing of it.
 
     Raises:
         NotDelivered: no answer in time, an answer other than 2xx, or an address that is not posted to.
     """
-    target = look_up(check_url(webhook.url))
     body = json.dumps(said, ensure_ascii=False).encode()
-    headers = {
-        "Content-Type": "application/json; charset=utf-8",
-        "User-Agent": "Allotment",
-        ID_HEADER: delivery_id,
-        SIGNATURE_HEADER: signature(webhook.secret, body, int(now.timestamp())),
-    }
+    answer = send(webhook.url, [webhook.secret], {ID_HEADER: delivery_id}, body, now)
+    if not answer.is_taken:
+        raise NotDelivered(answer.error)
+
+
+def send(url: str, secrets: Sequence[str], headers: Mapping[str, str], body: bytes, now: datetime) -> Answer:
+    """Post a body and say what came of it. The receiver proves it with a secret: SIGNATURE_HEADER is
+    `t=SECONDS,v1=HEX`, the HMAC-SHA256 of "SECONDS.BODY", with a `v1` for each of the secrets.
+    """
+    began_s = time.perf_counter()
+    status, beginning, error = None, "", ""
     try:
-        status = _exchange(target, body, headers)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise NotDelivered(f"{target.parts.hostname}: {error or type(error).__name__}") from None
-    if not 200 <= status < 300:
-        raise NotDelivered(f"{target.parts.hostname} answered {status}")
+        target = look_up(check_url(url))
+        status, read = _exchange(
+            target,
+            body,
+            {
+                "Content-Type": "application/json; charset=utf-8",
+                "User-Agent": "Allotment",
+                SIGNATURE_HEADER: signature(secrets, body, int(now.timestamp())),
+                **headers,
+            },
+        )
+        beginning = _readable(read, secrets)
+        error = "" if 200 <= status < 300 else f"{target.parts.hostname} answered {status}"
+    except NotDelivered as problem:
+        error = str(problem)
+    except (OSError, http.client.HTTPException, ValueError) as problem:
+        error = f"{urlsplit(url).hostname}: {problem or type(problem).__name__}"
+    return Answer(status, beginning, " ".join(error.split()), round(1_000 * (time.perf_counter() - began_s)))
 
 
-def signature(secret: str, body: bytes, at_s: int) -> str:
+def _readable(read: bytes, secrets: Sequence[str]) -> str:
+    """How an answer begins, as text of printable characters; an echo of the secret is taken out."""
+    text = read.decode(errors="replace")
+    for secret in secrets:
+        text = text.replace(secret, "[secret]") if secret else text
+    return "".join(each if each.isprintable() or each == "\n" else " " for each in text)
+
+
+def signature(secrets: Sequence[str], body: bytes, at_s: int) -> str:
     """What proves that a body is ours, and when it was sent."""
-    mac = hmac.new(secret.encode(), b"%d." % at_s + body, hashlib.sha256)
-    return f"t={at_s},v1={mac.hexdigest()}"
+    signed = b"%d." % at_s + body
+    macs = [hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest() for secret in secrets]
+    return ",".join([f"t={at_s}", *(f"v1={mac}" for mac in macs)])
 
 
 def check_url(url: str) -> SplitResult:
@@ -173,8 +194,8 @@ def is_reachable(address: Address) -> bool:
     return address.is_global and not address.is_multicast and not address.is_reserved
 
 
-def _exchange(target: Target, body: bytes, headers: Mapping[str, str]) -> int:
-    """Post to the address that was looked at, and read the status alone."""
+def _exchange(target: Target, body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    """Post to the address that was looked at; the status, and how the answer begins."""
     host = target.parts.hostname or ""
     raw = socket.create_connection((target.address, target.port), timeout=CONNECT_S)
     # A timeout of the socket is for one read: a receiver that sends a byte now and then would go on for ever.
@@ -188,15 +209,23 @@ def _exchange(target: Target, body: bytes, headers: Mapping[str, str]) -> int:
         connection.sock = ssl.create_default_context().wrap_socket(raw, server_hostname=host) if secure else raw
         try:
             connection.request("POST", target.request_path, body=body, headers=dict(headers))
-            status = connection.getresponse().status
+            answer = connection.getresponse()
+            if late.is_set():  # what was cut off reads like the end of an answer
+                raise TimeoutError(f"no whole answer within {ANSWER_S} s")
+            return answer.status, _beginning(answer)
         finally:
             connection.close()
-        if late.is_set():  # what was cut off reads like the end of an answer
-            raise TimeoutError(f"no whole answer within {ANSWER_S} s")
-        return status
     finally:
         watchdog.cancel()
         raw.close()
+
+
+def _beginning(answer: http.client.HTTPResponse) -> bytes:
+    """What can be had of it: the status alone says whether it was taken."""
+    try:
+        return answer.read(ANSWER_BYTES)
+    except (OSError, http.client.HTTPException):
+        return b""
 
 
 def _hang_up(raw: socket.socket, late: threading.Event) -> None:

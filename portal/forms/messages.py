@@ -1,11 +1,10 @@
-"""Forms about what one is told: having read it, how one wants to be told, and one's webhook."""
+"""Forms about what one is told: having read it, and how one wants to be told."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from django import forms
-from django.utils.translation import gettext_lazy
 
 from budgets.models import ALWAYS_SENT, Kind, Message
 from portal.forms.strict import StrictForm
@@ -32,14 +31,3 @@ class ChoicesForm(StrictForm):
     def modes(self) -> dict[str, str]:
         """The way by kind, as chosen."""
         return {kind.value: self.cleaned_data[kind.value] for kind in Kind}
-
-
-class WebhookForm(StrictForm):
-    """Where one's messages are posted."""
-
-    url = forms.CharField(
-        max_length=300,
-        label=gettext_lazy("Address"),
-        help_text=gettext_lazy("An https address of yours that takes a POST of JSON."),
-        widget=forms.URLInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-    )

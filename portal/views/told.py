@@ -1,4 +1,4 @@
-"""My messages, how I want to be told, and my webhook. Everybody sees and changes their own only."""
+"""My messages, and how I want to be told. Everybody sees and changes their own only."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from django.conf import settings
 from django.contrib import messages as banners
 from django.core.exceptions import BadRequest
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext, gettext_lazy
 
 from budgets.errors import InputError
 from budgets.models import Kind, Message, MessageChoice, Person, Webhook
-from budgets.services import messages, webhooks
-from portal.forms.messages import ChoicesForm, ReadForm, WebhookForm
-from portal.pages import Page, choice, new_action, render_page, spend, spent_on, whole_number
+from budgets.services import messages
+from portal.forms.messages import ChoicesForm, ReadForm
+from portal.pages import Page, choice, render_page, whole_number
 
 PER_PAGE = 50
 SHOWN = {"all": gettext_lazy("All"), "new": gettext_lazy("New")}
@@ -47,7 +47,7 @@ class Messages(Page):
             "kind": kind,
             "kinds": Kind.choices,
             "has_mail": has_mail(person),
-            "has_way": has_mail(person) or Webhook.objects.filter(person=person).exists(),
+            "has_way": has_mail(person) or webhooks_of(person) > 0,
         }
         return render_page(request, "messages", context)
 
@@ -90,65 +90,19 @@ class Choices(Page):
             "modes": Message.Mode.choices,
             "has_server": settings.HAS_MAIL_SERVER,
             "digest_hour": settings.DIGEST_HOUR,
-            "webhook": Webhook.objects.filter(person=person).first(),
+            "webhooks": webhooks_of(person),
         }
         return render_page(request, "message_choices", context, status=status)
-
-
-class MyWebhook(Page):
-    """Setting my webhook: its secret is shown once, in the answer to the form."""
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        """The form."""
-        return self.show(request, WebhookForm(initial={"action": new_action()}))
-
-    def post(self, request: HttpRequest) -> HttpResponse:
-        """Set it, with a new secret."""
-        if spent_on(request, request.POST.get("action", "")) is not None:
-            banners.info(
-                request, gettext("This had been sent already; nothing was changed again. The secret is shown once.")
-            )
-            return HttpResponseRedirect(reverse("webhook"))
-        form = WebhookForm(request.POST)
-        if not form.is_valid():
-            return self.show(request, form, 400)
-        try:
-            made = webhooks.put(person=request.user, url=form.cleaned_data["url"])  # type: ignore[arg-type]
-        except InputError as error:
-            form.take(error)
-            return self.show(request, form, 400)
-        spend(request, form.cleaned_data["action"], reverse("webhook"))
-        response = self.show(request, WebhookForm(initial={"action": new_action()}), secret=made.secret)
-        response.headers["Cache-Control"] = "no-store"
-        return response
-
-    def show(self, request: HttpRequest, form: WebhookForm, status: int = 200, secret: str = "") -> HttpResponse:
-        """The page."""
-        context = {
-            "here": "messages",
-            "form": form,
-            "webhook": Webhook.objects.filter(person=request.user.pk).first(),
-            "secret": secret,
-            "signature_header": webhooks.SIGNATURE_HEADER,
-            "id_header": webhooks.ID_HEADER,
-        }
-        return render_page(request, "webhook", context, status=status)
-
-
-class RemoveWebhook(Page):
-    """Removing my webhook."""
-
-    def post(self, request: HttpRequest) -> HttpResponse:
-        """Remove it; a second time changes nothing."""
-        if not webhooks.remove(person=request.user):  # type: ignore[arg-type]
-            raise Http404(gettext("You have no webhook."))
-        banners.info(request, gettext("Nothing is posted to it any more, and its secret is forgotten."))
-        return HttpResponseRedirect(reverse("message_choices"))
 
 
 def has_mail(person: Person) -> bool:
     """Whether the person's messages can go out by e-mail."""
     return settings.HAS_MAIL_SERVER and bool(person.email)
+
+
+def webhooks_of(person: Person) -> int:
+    """How many webhooks the person's messages are posted to."""
+    return Webhook.objects.filter(person=person, scope=Webhook.Scope.PERSON, turned_off_at=None).count()
 
 
 def modes_of(person: Person) -> dict[str, str]:

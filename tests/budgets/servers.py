@@ -56,6 +56,7 @@ class Hook:
     posts: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     gets: list[str] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
+    says: bytes = b""
     release: threading.Event = field(default_factory=threading.Event)
     is_slow: bool = False
 
@@ -81,8 +82,10 @@ def web_server() -> Iterator[Hook]:
             self.send_response(status)
             if 300 <= status < 400:
                 self.send_header("Location", f"http://127.0.0.1:{hook.port}/secret")
-            self.send_header("Content-Length", "0")
+            said = b"" if status == 204 else hook.says
+            self.send_header("Content-Length", str(len(said)))
             self.end_headers()
+            self.wfile.write(said)
 
         def do_GET(self) -> None:
             hook.gets.append(self.path)

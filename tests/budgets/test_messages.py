@@ -1,27 +1,20 @@
-"""Messages: told once, as each person chose, and sent once through a real mail server and a real web server."""
+"""Messages: told once, as each person chose, and sent once through a real mail server."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address, ip_network
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 
 from budgets.errors import InputError
-from budgets.models import Digest, Kind, Message, MessageChoice, Webhook
-from budgets.services import messages, sending, webhooks
-from budgets.services.webhooks import NotDelivered
+from budgets.models import Digest, Kind, Message, MessageChoice
+from budgets.services import messages, sending
 from tests.budgets.laboratory import Lab
-from tests.budgets.servers import Hook, Mailbox, mail_server, web_server
+from tests.budgets.servers import Mailbox, mail_server
 
-LOOPBACK = ip_network("127.0.0.1/32")
 NOON = datetime(2026, 7, 2, 12, tzinfo=UTC)
 
 
@@ -32,14 +25,6 @@ def mailbox(settings) -> Iterator[Mailbox]:
         settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", server.port
         settings.HAS_MAIL_SERVER = True
-        yield server
-
-
-@pytest.fixture
-def hook(settings) -> Iterator[Hook]:
-    """Somebody's web server, in a network that the operator allows."""
-    settings.WEBHOOK_NETWORKS = [LOOPBACK]
-    with web_server() as server:
         yield server
 
 
@@ -300,119 +285,7 @@ def test_its_hour_is_the_organisations_across_a_clock_change(people: Lab, settin
     assert sending.make_digests(hour) == 0
 
 
-# --- webhooks ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_post_is_signed_and_says_what_it_is_about(people: Lab, hook: Hook) -> None:
-    webhook = webhooks.put(person=people.pi, url=hook.url)
-    tell([people.pi])
-    now = datetime.now(UTC)
-    assert sending.send_due(now) == 1
-    assert sending.send_due(now) == 0
-    ((headers, body),) = hook.posts
-    at_s = int(now.timestamp())
-    mac = hmac.new(webhook.secret.encode(), f"{at_s}.".encode() + body, hashlib.sha256).hexdigest()
-    assert headers["X-Allotment-Signature"] == f"t={at_s},v1={mac}"
-    said = json.loads(body)
-    assert said.pop("at")
-    assert said == {
-        "id": f"k:1:{people.pi.pk}", "kind": "budget", "subject": "A1 has changed", "text": "By 5 %.",
-        "url": "http://127.0.0.1:8000/budget/A1/",
-    }  # fmt: skip
-    assert headers["X-Allotment-Id"] == said["id"]
-
-
-def test_a_fault_of_one_way_repeats_nothing_on_the_other(people: Lab, mailbox: Mailbox, hook: Hook) -> None:
-    webhooks.put(person=people.pi, url=hook.url)
-    hook.answers = [500]
-    tell([people.pi])
-    assert sending.send_due(NOON) == 0
-    row = Message.objects.get()
-    assert (row.emailed_at, row.posted_at, row.sent_at) == (NOON, None, None)
-    assert row.last_error == "webhook: 127.0.0.1 answered 500"
-    later = NOON + timedelta(minutes=1)
-    assert sending.send_due(later) == 1
-    assert (len(mailbox.letters), len(hook.posts)) == (1, 2)
-    assert {headers["X-Allotment-Id"] for headers, _ in hook.posts} == {f"k:1:{people.pi.pk}"}
-
-
-def test_redirects_are_not_followed(people: Lab, hook: Hook) -> None:
-    webhooks.put(person=people.pi, url=hook.url)
-    hook.answers = [302]
-    tell([people.pi])
-    sending.send_due(NOON)
-    assert Message.objects.get().last_error == "webhook: 127.0.0.1 answered 302"
-    assert (len(hook.posts), hook.gets) == (1, [])
-
-
-def test_a_receiver_that_dribbles_is_hung_up_on(people: Lab, hook: Hook, monkeypatch) -> None:
-    monkeypatch.setattr(webhooks, "ANSWER_S", 0.5)
-    webhooks.put(person=people.pi, url=hook.url)
-    hook.is_slow = True
-    for number in range(3):
-        tell([people.pi], key=f"k:{number}")
-    began = time.monotonic()
-    assert sending.send_due(NOON) == 0
-    assert time.monotonic() - began < 3
-    assert len(hook.posts) == 1  # after one failure the others wait for the next round
-
-
-def test_a_new_secret_replaces_the_old(people: Lab, hook: Hook) -> None:
-    first = webhooks.put(person=people.pi, url=hook.url).secret
-    second = webhooks.put(person=people.pi, url=hook.url).secret
-    assert first != second
-    assert Webhook.objects.get().secret == second
-    assert len(second) >= 40
-    assert webhooks.remove(person=people.pi)
-    assert not webhooks.remove(person=people.pi)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "", "ftp://example.org/", "https://", "https://user:secret@example.org/", "https://example.org/#part",
-        "https://exa mple.org/", "https://example.org:99999/", "https://example.org:0/", "javascript:alert(1)",
-        "https://example.org/\r\nHost: other", "https://[::1", "https://x/" + "a" * 300,
-    ],
-)  # fmt: skip
-def test_what_is_no_address(lab: Lab, url: str) -> None:
-    with pytest.raises(InputError) as refused:
-        webhooks.put(person=lab.pi, url=url)
-    assert refused.value.field == "url"
-    assert not Webhook.objects.exists()
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1", "localhost", "10.0.0.7", "192.168.1.1", "172.16.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1",
-        "224.0.0.1", "[::1]", "[::]", "[fe80::1]", "[fd00::1]", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
-        "[2002:a9fe:a9fe::1]", "2852039166", "0x7f.1", "127.1", "255.255.255.255",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_no_address_inside_the_house(lab: Lab, settings, scheme: str, host: str) -> None:
-    settings.WEBHOOK_NETWORKS = []
-    with pytest.raises(InputError, match=r"not a public address|has no address"):
-        webhooks.put(person=lab.pi, url=f"{scheme}://{host}/latest/meta-data")
-
-
-def test_an_allowed_network_is_that_network_only(settings) -> None:
-    settings.WEBHOOK_NETWORKS = [ip_network("10.20.0.0/16")]
-    reachable = {each: webhooks.is_reachable(ip_address(each)) for each in ("10.20.3.4", "10.21.0.1", "93.184.216.34")}
-    assert reachable == {"10.20.3.4": True, "10.21.0.1": False, "93.184.216.34": True}
-    with pytest.raises(NotDelivered, match="must begin with https"):
-        webhooks.look_up(webhooks.check_url("http://10.20.3.4/"))
-    assert webhooks.look_up(webhooks.check_url("https://10.20.3.4/x?y=1")).request_path == "/x?y=1"
-
-
-def test_an_address_that_moved_inside_since_is_not_posted_to(people: Lab, hook: Hook, settings) -> None:
-    webhooks.put(person=people.pi, url=hook.url)
-    settings.WEBHOOK_NETWORKS = []
-    tell([people.pi])
-    assert sending.send_due(NOON) == 0
-    assert "not a public address" in Message.objects.get().last_error
-    assert hook.posts == []
+# --- read, and in words ---------------------------------------------------------------------------------------------
 
 
 def test_reading_is_for_ones_own_up_to_what_was_seen(people: Lab) -> None:

@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 from django.utils import timezone
 
-from budgets.models import RoleGrant
+from budgets.models import RoleGrant, Webhook
 from budgets.queries import today
-from budgets.services import comments, delegations, imports, reallocations, requests, reviews, tokens
+from budgets.services import comments, delegations, imports, reallocations, requests, reviews, tokens, webhook_settings
 from scheduler.models import Pass, Simulation
 from scheduler.queries import review_figures
 from scheduler.services import simulations
@@ -122,9 +122,25 @@ ROUTES = [
     Route("messages/", "/messages/", (SIGN_IN, 400, 400, 400, 400), "post"),
     same("messages/choices/", "/messages/choices/"),
     Route("messages/choices/", "/messages/choices/", (SIGN_IN, 400, 400, 400, 400), "post"),
-    same("messages/webhook/", "/messages/webhook/"),
-    Route("messages/webhook/", "/messages/webhook/", (SIGN_IN, 400, 400, 400, 400), "post"),
-    Route("messages/webhook/remove/", "/messages/webhook/remove/", (SIGN_IN, 404, 404, 404, 404), "post"),
+    # The webhook and its delivery are Ada's.
+    same("webhooks/", "/webhooks/"),
+    same("webhooks/new/", "/webhooks/new/"),
+    Route("webhooks/new/", "/webhooks/new/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    Route("webhooks/new/organisation/", "/webhooks/new/organisation/", (SIGN_IN, 404, 404, 404, OK)),
+    Route("webhooks/new/organisation/", "/webhooks/new/organisation/", (SIGN_IN, 404, 404, 404, 400), "post"),
+    Route("webhooks/<int:number>/", "/webhooks/{webhook}/", (SIGN_IN, 404, OK, 404, 404)),
+    Route("webhooks/<int:number>/<slug:verb>/", "/webhooks/{webhook}/change/", (SIGN_IN, 404, 400, 404, 404), "post"),
+    Route(
+        "webhooks/<int:number>/deliveries/<int:delivery>/",
+        "/webhooks/{webhook}/deliveries/{delivery}/",
+        (SIGN_IN, 404, OK, 404, 404),
+    ),
+    Route(
+        "webhooks/<int:number>/deliveries/<int:delivery>/<slug:verb>/",
+        "/webhooks/{webhook}/deliveries/{delivery}/twice/",
+        (SIGN_IN, 404, 404, 404, 404),
+        "post",
+    ),
     same("tokens/", "/tokens/"),
     Route("tokens/", "/tokens/", (SIGN_IN, 400, 400, 400, 400), "post"),
     # The token is Ada's: she and operators see to it.
@@ -271,6 +287,33 @@ ROUTES = [
     Route("api/v1/agent/directory/put", "/api/v1/agent/directory/put", (400, 400, 400, 400, 400), "post"),
     Route("api/v1/agent/directory/get", "/api/v1/agent/directory/get", (400, 400, 400, 400, 400), "post"),
     Route("api/v1/agent/directory/fail", "/api/v1/agent/directory/fail", (400, 400, 400, 400, 400), "post"),
+    api("api/v1/webhooks/", "/api/v1/webhooks/"),
+    Route("api/v1/webhooks/", "/api/v1/webhooks/", (401, 400, 400, 400, 400), "post"),
+    Route("api/v1/webhooks/<int:number>/", "/api/v1/webhooks/{webhook}/", (401, 404, OK, 404, 404)),
+    Route(
+        "api/v1/webhooks/<int:number>/deliveries/",
+        "/api/v1/webhooks/{webhook}/deliveries/",
+        (401, 404, OK, 404, 404),
+    ),
+    Route(
+        "api/v1/webhooks/<int:number>/deliveries/<int:delivery>/",
+        "/api/v1/webhooks/{webhook}/deliveries/{delivery}/",
+        (401, 404, OK, 404, 404),
+    ),
+    Route(
+        "api/v1/webhooks/<int:number>/deliveries/<int:delivery>/again/",
+        "/api/v1/webhooks/{webhook}/deliveries/{delivery}/again/",
+        (401, 404, 202, 404, 404),
+        "post",
+    ),
+    Route("api/v1/webhooks/<int:number>/test/", "/api/v1/webhooks/{webhook}/test/", (401, 404, 202, 404, 404), "post"),
+    Route(
+        "api/v1/webhooks/<int:number>/secret/", "/api/v1/webhooks/{webhook}/secret/", (401, 404, 201, 404, 404), "post"
+    ),
+    # Whether it lives all may ask; figures are for those whom operators named (tests/portal/test_metrics.py).
+    Route("healthz", "/healthz", (200, 200, 200, 200, 200)),
+    Route("readyz", "/readyz?only=database", (200, 200, 200, 200, 200)),
+    Route("metrics", "/metrics", (200, 200, 200, 200, 200)),
     Route("api/v1/agent/listening", "/api/v1/agent/listening", (200, 200, 200, 200, 200)),
 ]
 DJANGO_ADMIN = "admin/"
@@ -368,6 +411,9 @@ def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: s
         answer = getattr(client, route.method)(path, headers=headers, **body)
         key = (route.method, path, route.htmx)
         is_sign_in = answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=")
+    hook = Webhook.objects.create(person=lab.ada, url="https://receiver.example.org/", secret="s")
+    numbers["webhook"] = hook.pk
+    numbers["delivery"] = webhook_settings.ping(webhook=hook).pk
         found[key] = SIGN_IN if is_sign_in else answer.status_code
         wanted[key] = route.gets[WHO.index(who)]
     assert found == wanted

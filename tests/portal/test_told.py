@@ -1,14 +1,13 @@
-"""My messages, how I want to be told, my webhook: everybody their own only."""
+"""My messages, and how I want to be told: everybody their own only."""
 
 from __future__ import annotations
 
 import re
-from ipaddress import ip_network
 
 import pytest
 from django.db import transaction
 
-from budgets.models import Kind, Message, MessageChoice, Webhook
+from budgets.models import Kind, Message, MessageChoice
 from budgets.services import messages
 from tests.portal.test_pages import hidden, queries_of, text_of
 
@@ -92,35 +91,6 @@ def test_choices_that_there_are_not(calm, as_person, changed):
     answer = as_person(calm.ada).post("/messages/choices/", chosen(**changed))
     assert answer.status_code == 400
     assert not MessageChoice.objects.exists()
-
-
-def test_a_webhook_shows_its_secret_once(calm, as_person, settings):
-    settings.WEBHOOK_NETWORKS = [ip_network("127.0.0.1/32")]
-    client = as_person(calm.ada)
-    form = {"action": hidden(client.get("/messages/webhook/"), "action"), "url": "http://127.0.0.1:9/hook"}
-    answer = client.post("/messages/webhook/", form)
-    secret = Webhook.objects.get(person=calm.ada).secret
-    assert answer.status_code == 200
-    assert secret in answer.content.decode()
-    assert answer.headers["Cache-Control"] == "no-store"
-    again = client.post("/messages/webhook/", form, follow=True)  # Back, and sent again
-    assert "nothing was changed again" in text_of(again)
-    assert Webhook.objects.get(person=calm.ada).secret == secret
-    for path in ("/messages/webhook/", "/messages/choices/"):
-        assert secret not in client.get(path).content.decode()
-    assert client.post("/messages/webhook/remove/").status_code == 302
-    assert client.post("/messages/webhook/remove/").status_code == 404
-    assert not Webhook.objects.exists()
-
-
-@pytest.mark.parametrize("url", ["http://169.254.169.254/latest/", "https://10.0.0.1/", "file:///etc/passwd", ""])
-def test_an_address_inside_the_house_is_refused_beside_its_field(calm, as_person, url):
-    client = as_person(calm.ada)
-    form = {"action": hidden(client.get("/messages/webhook/"), "action"), "url": url}
-    answer = client.post("/messages/webhook/", form)
-    assert answer.status_code == 400
-    assert 'id="id_url_error"' in answer.content.decode()
-    assert not Webhook.objects.exists()
 
 
 def test_queries_do_not_grow_with_messages(calm, as_person):
