@@ -41,8 +41,8 @@ from portal.views import (
     tree,
     trying,
     waits,
-    workload,
     webhooks,
+    workload,
     workloads,
 )
 
@@ -167,12 +167,12 @@ urlpatterns = [
     path("simulator/<int:number>/figures/", simulator.SimulationFile.as_view(what="figures"), name="figures_file"),
     path("simulator/<int:number>/scenario/", simulator.SimulationFile.as_view(what="scenario"), name="scenario_file"),
     path("api/v1/", include("portal.api.urls")),
-    path("admin/login/", signing.admin_sign_in, name="admin_sign_in"),
-    path("admin/", admin.site.urls),
-]
     path("healthz", health.alive, name="healthz"),
     path("readyz", health.ready, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),
+    path("admin/login/", signing.admin_sign_in, name="admin_sign_in"),
+    path("admin/", admin.site.urls),
+]
 
 handler400 = "portal.views.errors.bad_request"
 handler403 = "portal.views.errors.forbidden"

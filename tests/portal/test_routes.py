@@ -279,14 +279,6 @@ ROUTES = [
     api("api/v1/workloads/<str:code>/runs/<int:number>/preempted/", "/api/v1/workloads/{held}/runs/1/preempted/"),
     Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{running}/cancel/", (401, 405, 405, 405, 405)),
     Route("api/v1/workloads/<str:code>/cancel/", "/api/v1/workloads/{held}/cancel/", (401, OK, 404, 404, OK), "post"),
-    # The agents' own tokens open these, and no person's session does: tests/executors/ has what tokens get.
-    # What is not in their form at all is 400 before a token is looked at.
-    Route("api/v1/agent/register", "/api/v1/agent/register", (401, 401, 401, 401, 401), "post"),
-    Route("api/v1/agent/sync", "/api/v1/agent/sync", (400, 400, 400, 400, 400), "post"),
-    Route("api/v1/agent/log", "/api/v1/agent/log", (400, 400, 400, 400, 400), "post"),
-    Route("api/v1/agent/directory/put", "/api/v1/agent/directory/put", (400, 400, 400, 400, 400), "post"),
-    Route("api/v1/agent/directory/get", "/api/v1/agent/directory/get", (400, 400, 400, 400, 400), "post"),
-    Route("api/v1/agent/directory/fail", "/api/v1/agent/directory/fail", (400, 400, 400, 400, 400), "post"),
     api("api/v1/webhooks/", "/api/v1/webhooks/"),
     Route("api/v1/webhooks/", "/api/v1/webhooks/", (401, 400, 400, 400, 400), "post"),
     Route("api/v1/webhooks/<int:number>/", "/api/v1/webhooks/{webhook}/", (401, 404, OK, 404, 404)),
@@ -314,6 +306,14 @@ ROUTES = [
     Route("healthz", "/healthz", (200, 200, 200, 200, 200)),
     Route("readyz", "/readyz?only=database", (200, 200, 200, 200, 200)),
     Route("metrics", "/metrics", (200, 200, 200, 200, 200)),
+    # The agents' own tokens open these, and no person's session does: tests/executors/ has what tokens get.
+    # What is not in their form at all is 400 before a token is looked at.
+    Route("api/v1/agent/register", "/api/v1/agent/register", (401, 401, 401, 401, 401), "post"),
+    Route("api/v1/agent/sync", "/api/v1/agent/sync", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/log", "/api/v1/agent/log", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/directory/put", "/api/v1/agent/directory/put", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/directory/get", "/api/v1/agent/directory/get", (400, 400, 400, 400, 400), "post"),
+    Route("api/v1/agent/directory/fail", "/api/v1/agent/directory/fail", (400, 400, 400, 400, 400), "post"),
     Route("api/v1/agent/listening", "/api/v1/agent/listening", (200, 200, 200, 200, 200)),
 ]
 DJANGO_ADMIN = "admin/"
@@ -403,6 +403,9 @@ def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: s
     numbers["simulation"] = simulation(lab).pk
     numbers["pass"] = Pass.objects.latest("pk").pk
     numbers["token"] = tokens.create(person=lab.ada, name="t", scopes=["read"], days=1)[0].pk
+    hook = Webhook.objects.create(person=lab.ada, url="https://receiver.example.org/", secret="s")
+    numbers["webhook"] = hook.pk
+    numbers["delivery"] = webhook_settings.ping(webhook=hook).pk
     found, wanted = {}, {}
     for route in ROUTES:
         path = route.path.format(**numbers)
@@ -411,9 +414,6 @@ def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: s
         answer = getattr(client, route.method)(path, headers=headers, **body)
         key = (route.method, path, route.htmx)
         is_sign_in = answer.status_code == 302 and answer.headers["Location"].startswith("/login/?next=")
-    hook = Webhook.objects.create(person=lab.ada, url="https://receiver.example.org/", secret="s")
-    numbers["webhook"] = hook.pk
-    numbers["delivery"] = webhook_settings.ping(webhook=hook).pk
         found[key] = SIGN_IN if is_sign_in else answer.status_code
         wanted[key] = route.gets[WHO.index(who)]
     assert found == wanted
