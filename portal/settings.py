@@ -101,6 +101,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "portal.headers.guard",
     "portal.logs_requests.RequestLog",
     "portal.probes.any_host",
     "django.middleware.security.SecurityMiddleware",
@@ -315,7 +316,7 @@ TOKEN_MAX_DAYS, HAS_PASSWORDS, OPEN_ID = _signing.token_max_days, _signing.has_p
 # --- Safety -----------------------------------------------------------------------------------------------------------
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not IS_LOCAL
-SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SECURE_HSTS_SECONDS = int(timedelta(days=30).total_seconds()) if _address.scheme == "https" else 0
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

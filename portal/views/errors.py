@@ -15,6 +15,7 @@ TITLES = {
     403: gettext_lazy("That is not yours to do"),
     404: gettext_lazy("Not there"),
     405: gettext_lazy("Not in this way"),
+    413: gettext_lazy("That is too large"),
     500: gettext_lazy("Something broke here"),
     503: gettext_lazy("Not just now"),
 }
