@@ -50,6 +50,7 @@ VERBS = {
     "token.revoked": gettext_lazy("access token ended"),
     "house.changed": gettext_lazy("rules of the house changed"),
     "cluster.rules": gettext_lazy("rules of a cluster changed"),
+    "cluster.repair_hook": gettext_lazy("repair hook of a cluster changed"),
     "cluster.policy": gettext_lazy("policy of a cluster changed"),
     "join_token.made": gettext_lazy("join token made"),
     "join_token.revoked": gettext_lazy("join token ended"),

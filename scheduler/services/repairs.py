@@ -1,7 +1,7 @@
 """Repairs without a person: trouble is drained by contract, repaired by a hook, looked at again, and put back to work.
 
 Beat looks after each node's repair (`look_after`); every step is a conditional change of its row, so a second beat, a
-late one or a lost task does no harm. The hook of a cluster is set with `manage.py repair_hook`.
+late one or a lost task does no harm. The hook of a cluster is set on its page of rules, or by `manage.py repair_hook`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from budgets.errors import InputError
-from budgets.models import Cluster, Kind, Person, Role, RoleGrant
+from budgets.authority import may
+from budgets.errors import InputError, NotAllowed
+from budgets.models import BudgetNode, Cluster, Kind, Person, Role, RoleGrant
 from budgets.queries import in_force, today
-from budgets.services import messages
+from budgets.services import ledger, messages
 from scheduler.models import Device, Event, Node, Repair, RepairHook
 from scheduler.services import agents, hooks, nodes
 from scheduler.services.events import Kind as EventKind
@@ -41,8 +44,10 @@ def set_hook(
     url: str = "",
     attempts: int = 2,
     timeout_s: int = 1_800,
+    by: Person | None = None,
+    reason: str = "",
 ) -> RepairHook:
-    """How nodes of this cluster are repaired from now on; it replaces an earlier hook.
+    """How nodes of this cluster are repaired from now on; it replaces an earlier hook. In the ledger.
 
     Args:
         cluster: which.
@@ -51,14 +56,26 @@ def set_hook(
         url: of "webhook": where a signed message is posted, under the rules for people's webhooks.
         attempts: how often it is tried before a person is called.
         timeout_s: how long a node has to be well again after each.
+        by: who; None for whoever has a shell on the portal's machine. People may only name programs that the settings
+            allow (`REPAIR_PROGRAMS`): a worker runs them beside the portal's own secrets.
+        reason: why, in a sentence; people must say.
 
     Raises:
-        InputError: names the field.
+        InputError: names the field. NotAllowed: it is not theirs to decide.
     """
+    _allow(cluster, by, reason)
     if kind not in RepairHook.Kind.values:
         raise InputError("kind", _("must be one of %(kinds)s") % {"kinds": ", ".join(RepairHook.Kind.values)})
+    if kind == RepairHook.Kind.NODE and cluster.executor in (Cluster.Executor.SLURM, Cluster.Executor.ADVISED):
+        raise InputError("kind", _("nodes of a Slurm have no agent that could: use a command or a message"))
     if (kind == RepairHook.Kind.PORTAL) != bool(command):
         raise InputError("command", _("belongs to the kind portal, and only to it"))
+    if kind == RepairHook.Kind.PORTAL and by is not None and command[0] not in settings.REPAIR_PROGRAMS:
+        raise InputError(
+            "command",
+            _("%(program)s is none of the programs that ALLOTMENT_REPAIR_PROGRAMS names: %(programs)s")
+            % {"program": command[0], "programs": ", ".join(settings.REPAIR_PROGRAMS) or _("none")},
+        )
     if not 1 <= attempts <= 20:
         raise InputError("attempts", _("must be 1 to 20"))
     if not 60 <= timeout_s <= 7 * 86_400:
@@ -66,12 +83,64 @@ def set_hook(
     secret = hooks.checked(url) if kind == RepairHook.Kind.WEBHOOK else ""
     values: dict[str, Any] = {"kind": kind, "command": list(command), "url": url, "secret": secret}
     values |= {"attempts": attempts, "timeout_s": timeout_s}
-    return RepairHook.objects.update_or_create(cluster=cluster, defaults=values)[0]
+    with transaction.atomic():
+        before = RepairHook.objects.select_for_update().filter(cluster=cluster).first()
+        was = None if before is None else _for_the_ledger(before)
+        hook = RepairHook.objects.update_or_create(cluster=cluster, defaults=values)[0]
+        _record(cluster, was, _for_the_ledger(hook), by, reason)
+    return hook
 
 
-def remove_hook(*, cluster: Cluster) -> bool:
-    """Repair nothing without a person from now on; whether there was a hook."""
-    return bool(RepairHook.objects.filter(cluster=cluster).delete()[0])
+def remove_hook(*, cluster: Cluster, by: Person | None = None, reason: str = "") -> bool:
+    """Repair nothing without a person from now on; whether there was a hook. In the ledger.
+
+    Raises:
+        InputError: no reason. NotAllowed: it is not theirs to decide.
+    """
+    _allow(cluster, by, reason)
+    with transaction.atomic():
+        before = RepairHook.objects.select_for_update().filter(cluster=cluster).first()
+        if before is None:
+            return False
+        _record(cluster, _for_the_ledger(before), None, by, reason)
+        before.delete()
+    return True
+
+
+def _allow(cluster: Cluster, by: Person | None, reason: str) -> None:
+    if by is None:
+        return
+    if not may(by, "policy.change", cluster):
+        raise NotAllowed("policy.change")
+    if not reason.strip():
+        raise InputError("reason", _("say why, in a sentence"))
+
+
+def _for_the_ledger(hook: RepairHook) -> dict[str, Any]:
+    """What is told of a hook to who reads the ledger: neither arguments nor addresses, which may hold keys."""
+    what = {
+        RepairHook.Kind.NODE: "repair_command",
+        RepairHook.Kind.PORTAL: hook.command[0] if hook.command else "",
+        RepairHook.Kind.WEBHOOK: urlsplit(hook.url).hostname or "",
+    }
+    said = {"kind": str(hook.kind), "what": what[RepairHook.Kind(hook.kind)]}
+    return said | {"attempts": hook.attempts, "within_s": hook.timeout_s}
+
+
+def _record(
+    cluster: Cluster, before: dict[str, Any] | None, after: dict[str, Any] | None, by: Person | None, reason: str
+) -> None:
+    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
+    if root is not None and before != after:
+        ledger.record(
+            verb="cluster.repair_hook",
+            node=root,
+            by=by,
+            before=before,
+            after=after,
+            reason=reason.strip(),
+            cluster=cluster,
+        )
 
 
 def is_at_work(node: Node) -> bool:

@@ -28,6 +28,7 @@ class Command(BaseCommand):
         ways.add_argument("--url", help="a signed message is posted there")
         ways.add_argument("--remove", action="store_true", help="none: a person is called")
         parser.add_argument("--attempts", type=int, default=2, help="before a person is called; 2 without")
+        parser.add_argument("--reason", default="", help="why, for the ledger")
         parser.add_argument("--within", default="30m", help="how long a node has to be well again; 30m without")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         words, url = options["command"], options["url"]
         try:
             if options["remove"]:
-                repairs.remove_hook(cluster=cluster)
+                repairs.remove_hook(cluster=cluster, reason=options["reason"])
             elif options["node"] or words or url:
                 kind = "node" if options["node"] else "portal" if words else "webhook"
                 repairs.set_hook(
@@ -47,6 +48,7 @@ class Command(BaseCommand):
                     url=url or "",
                     attempts=options["attempts"],
                     timeout_s=within_s,
+                    reason=options["reason"],
                 )
         except InputError as error:
             raise CommandError(str(error), returncode=2) from None
