@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import migrations, models
 
 SCOPES = [
-    ("read", "read what you may see"),
+    ("read", "look, and change nothing"),
     ("submit", "submit and cancel workloads, simulate"),
     ("operate", "operate clusters and nodes"),
     ("decide", "ask for, propose and decide shares and roles"),

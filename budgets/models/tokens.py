@@ -16,7 +16,7 @@ from budgets.models.people import Person
 class Scope(models.TextChoices):
     """What a token may be used for, of what its person may do. None includes another."""
 
-    READ = "read", gettext_lazy("read what you may see")
+    READ = "read", gettext_lazy("look, and change nothing")
     SUBMIT = "submit", gettext_lazy("submit and cancel workloads, simulate")
     OPERATE = "operate", gettext_lazy("operate clusters and nodes")
     DECIDE = "decide", gettext_lazy("ask for, propose and decide shares and roles")

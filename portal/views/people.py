@@ -99,6 +99,7 @@ class PersonPage(Once):
             "today": today(),
             "form": form,
             "may_change": may(request.user, "person.change", person) and person.pk != request.user.pk,
+            "sees_tokens": may(request.user, "token.revoke", person),
         }
         return render_page(request, "person", context, status=status)
 
