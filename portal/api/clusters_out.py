@@ -16,7 +16,7 @@ from scheduler.engine import Policy
 from scheduler.models import Decision, EmergencyStop, Pass, PolicyVersion, RolloutStep
 from scheduler.services import policies
 from scheduler.services.emergency import REASON_MAX_CHARS
-from scheduler.services.policies import COUNT_MAX, DURATION_MAX_S
+from scheduler.services.policies import COUNT_MAX, DURATION_MAX_S, MARGIN_MAX_CHARS
 from scheduler.services.rollout import Mode
 
 # --- what it takes ----------------------------------------------------------------------------------------------------
@@ -32,9 +32,12 @@ def _knob(name: str, default: Any, *, is_given: bool) -> serializers.Field:
     """One knob, as it is given or taken."""
     said = f"{default} unless changed"
     more: dict[str, Any] = {"help_text": said} if is_given else {"help_text": said, "required": False}
-    if isinstance(default, Fraction):
-        return serializers.CharField(max_length=20, **more)
-    bound = {} if is_given else {"min_value": 0, "max_value": DURATION_MAX_S if name.endswith("_s") else COUNT_MAX}
+    if isinstance(default, Fraction | str):
+        return serializers.CharField(max_length=MARGIN_MAX_CHARS if isinstance(default, Fraction) else 40, **more)
+    most = DURATION_MAX_S if name.endswith("_s") or isinstance(default, tuple) else COUNT_MAX
+    bound = {} if is_given else {"min_value": 0, "max_value": most}
+    if isinstance(default, tuple):
+        return serializers.ListField(child=serializers.IntegerField(**bound), **more)
     return serializers.IntegerField(**bound, **more)
 
 

@@ -23,6 +23,8 @@ DURATION_MAX_S = 10 * 365 * 86_400
 """Ten years: more is a slip of the keyboard."""
 COUNT_MAX = 1_000
 MARGIN_MAX_CHARS = 20
+WORD_MAX_CHARS = 40
+LIST_MAX = 16
 
 
 def as_policy(version: PolicyVersion) -> Policy:
@@ -32,8 +34,9 @@ def as_policy(version: PolicyVersion) -> Policy:
 
 def _policy(knobs: Mapping[str, Any]) -> Policy:
     values: dict[str, Any] = dict(knobs)
-    if "swap_margin" in values:
-        values["swap_margin"] = Fraction(values["swap_margin"])
+    for name, value in values.items():
+        if name in KNOBS and isinstance(KNOBS[name].default, Fraction | tuple):
+            values[name] = Fraction(value) if isinstance(value, str) else tuple(value)
     return Policy(**values)
 
 
@@ -122,7 +125,14 @@ def effective(version: PolicyVersion) -> dict[str, Any]:
     """Every knob's value, as `change` takes it."""
     policy = as_policy(version)
     values = {name: getattr(policy, name) for name in KNOBS}
-    return {name: str(value) if isinstance(value, Fraction) else value for name, value in values.items()}
+    return {name: _plain(value) for name, value in values.items()}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    if isinstance(value, Fraction):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -131,20 +141,42 @@ def _checked(name: str, value: Any) -> Any:
         raise InputError(
             name, gettext("there is no such knob; there are {choices}").format(choices=", ".join(sorted(KNOBS)))
         )
-    if name == "swap_margin":
-        try:
-            margin = Fraction(str(value))
-            if not 0 <= margin <= COUNT_MAX or len(str(margin)) > MARGIN_MAX_CHARS:
-                message = gettext("{value!r} is not 0 to {most:,} in a few digits")
-                raise InputError(name, message.format(value=str(value)[:MARGIN_MAX_CHARS], most=COUNT_MAX))
-            return str(margin)
-        except (ValueError, ZeroDivisionError):
-            raise InputError(
-                name, gettext("{value!r} is not a number such as 0, 0.5 or 1/2").format(value=value)
-            ) from None
+    default = KNOBS[name].default
+    if isinstance(default, tuple):
+        return _list(name, value)
+    if isinstance(default, str):
+        return _word(name, value)
+    if isinstance(default, Fraction):
+        return _fraction(name, value)
+    return _whole(name, value, DURATION_MAX_S if name.endswith("_s") else COUNT_MAX)
+
+
+def _list(name: str, value: Any) -> list[int]:
+    if not isinstance(value, list | tuple) or not 1 <= len(value) <= LIST_MAX:
+        raise InputError(name, gettext("{value!r} is not a list of whole numbers").format(value=str(value)[:40]))
+    return [_whole(name, each, DURATION_MAX_S) for each in value]
+
+
+def _word(name: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > WORD_MAX_CHARS:
+        raise InputError(name, gettext("{value!r} is not a word").format(value=str(value)[:WORD_MAX_CHARS]))
+    return value
+
+
+def _fraction(name: str, value: Any) -> str:
+    try:
+        margin = Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise InputError(name, gettext("{value!r} is not a number such as 0, 0.5 or 1/2").format(value=value)) from None
+    if not 0 <= margin <= COUNT_MAX or len(str(margin)) > MARGIN_MAX_CHARS:
+        message = gettext("{value!r} is not 0 to {most:,} in a few digits")
+        raise InputError(name, message.format(value=str(value)[:MARGIN_MAX_CHARS], most=COUNT_MAX))
+    return str(margin)
+
+
+def _whole(name: str, value: Any, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(name, gettext("{value!r} is not a whole number").format(value=value))
-    most = DURATION_MAX_S if name.endswith("_s") else COUNT_MAX
     if not 0 <= value <= most:
         raise InputError(name, gettext("{value!r} is not 0 to {most:,}").format(value=str(value)[:20], most=most))
     return value
