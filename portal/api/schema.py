@@ -21,6 +21,7 @@ from rest_framework import serializers
 
 from portal.api import idempotency, scopes
 from portal.api.base import FIELDS, IF_MATCH, Api
+from portal.api.problems import Strict
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 PROBLEM_TYPE = "application/problem+json"
@@ -179,6 +180,11 @@ class ApiSchema(AutoSchema):
     def get_paginated_name(self, serializer_name: str) -> str:
         """The page of a list."""
         return f"{serializer_name}Page"
+
+    def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
+        """A body in which unknown fields are refused says so."""
+        found = super()._map_basic_serializer(serializer, direction)
+        return {**found, "additionalProperties": False} if isinstance(serializer, Strict) else found
 
     def get_serializer_name(self, serializer: Any, direction: Any) -> str:
         """The name of its class; where two modules have one of that name, behind the module's."""
