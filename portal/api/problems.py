@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied
@@ -14,6 +15,7 @@ from rest_framework.response import Response
 
 from budgets.errors import ConflictError, InputError, NotAllowed
 
+NAMED_PLACE = re.compile(r"\[(?!\d+\])([^\]]+)\]")
 TITLES = {
     400: gettext_lazy("That can't be read"),
     401: gettext_lazy("Sign in first"),
@@ -70,10 +72,15 @@ def flat(detail: Any, path: str = "") -> list[dict[str, str]]:
     return [{"field": "" if path == "non_field_errors" else path, "message": str(detail)}]
 
 
+def as_path(field: str) -> str:
+    """A service's `shares[A1]` as a body has it: `shares.A1`. Places in a list stay, as in `command[2]`."""
+    return NAMED_PLACE.sub(r".\1", field)
+
+
 def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     """What the API says to an error; None lets it become a 500, which is logged."""
     if isinstance(error, InputError):
-        return problem(status_of(error), str(error), [{"field": error.field, "message": error.message}])
+        return problem(status_of(error), str(error), [{"field": as_path(error.field), "message": error.message}])
     if isinstance(error, ValidationError):
         errors = flat(error.detail)
         first = errors[0]

@@ -278,7 +278,7 @@ SHARES_THAT_CANNOT_BE = [
     ({"A1": 10_001}, "shares.A1"),
     ({"B1": 10}, "shares.B1"),
     ({"ZZ": 10}, "shares.ZZ"),
-    ({"A9": 10}, "shares[A9]"),
+    ({"A9": 10}, "shares.A9"),
     ({"A1": 7_000}, "shares"),
     ({}, "shares"),
 ]

@@ -222,12 +222,13 @@ def test_a_delegation_is_given_and_taken_back_on_the_page(calm: Laboratory, as_p
     assert client.post("/delegations/", {**form, "delegate": "nobody"}).status_code == 400
     assert client.post("/delegations/", {**form, "at": "LAB"}).status_code == 400
     assert client.post("/delegations/", form).status_code == 302
-    given = Delegation.objects.get()
-    asked_of(calm)
+    given, address = Delegation.objects.get(), f"/requests/{asked_of(calm).pk}/"
     assert "for Mia at A" in text_of(as_person(calm.nil).get("/desk/"))
+    assert "the spring runs" in text_of(as_person(calm.nil).get(address))
     end = {"action": hidden(client.get("/delegations/"), "action"), "reason": "back"}
     assert client.post(f"/delegations/{given.pk}/end/", end).status_code == 302
     assert "Nothing waits for you" in text_of(as_person(calm.nil).get("/desk/"))
+    assert as_person(calm.nil).get(address).status_code == 404
 
 
 def test_roles_are_given_and_ended_on_the_page(calm: Laboratory, as_person: Sign) -> None:
@@ -238,7 +239,7 @@ def test_roles_are_given_and_ended_on_the_page(calm: Laboratory, as_person: Sign
         "valid_from": today().isoformat(), "valid_until": "", "reason": "joined",
     }  # fmt: skip
     assert client.post(address, {**form, "person": "mia"}).status_code == 403
-    assert client.post(address, {**form, "role": "operator"}).status_code == 403
+    assert client.post(address, {**form, "role": "reviewer"}).status_code == 403
     assert client.post(address, form).status_code == 302
     grant = RoleGrant.objects.get(person=calm.nil)
     later = (today() + timedelta(days=3)).isoformat()
