@@ -8,12 +8,14 @@ from .cycle import decide, order
 from .explain import amount, places
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
-from .policy import ENGINE_VERSION, Policy
+from .policies import Predictor, leaf_order_of
+from .policy import ENGINE_VERSION, LEAF_ORDERS, Policy
 from .reasons import Code
 from .snapshot import Snapshot
 from .standing import comparisons, stay_until_s
 from .tree import BudgetTree, figures_of
 from .values import (
+    NO_SERVICE,
     Action,
     BudgetNode,
     Claim,
@@ -27,12 +29,15 @@ from .values import (
     Reason,
     Reservation,
     Run,
+    Service,
     Workload,
 )
 from .windows import Window
 
 __all__ = [
     "ENGINE_VERSION",
+    "LEAF_ORDERS",
+    "NO_SERVICE",
     "Action",
     "BudgetNode",
     "BudgetTree",
@@ -47,9 +52,11 @@ __all__ = [
     "Packing",
     "Plan",
     "Policy",
+    "Predictor",
     "Reason",
     "Reservation",
     "Run",
+    "Service",
     "Snapshot",
     "Window",
     "Workload",
@@ -58,6 +65,7 @@ __all__ = [
     "comparisons",
     "decide",
     "figures_of",
+    "leaf_order_of",
     "order",
     "places",
     "refusal",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from .tree import TreeNode
-from .values import Claim, Health, Node, Reservation, Run
+from .values import LEVELS, Claim, Health, Node, Reservation, Run
 
 DEVICE_MILLI = 1_000
 """One whole device."""
@@ -17,7 +17,7 @@ class HeldRun:
     """A run as the engine keeps it: its devices, its contract, and whether it was told to leave.
 
     `contract_end_s` is None for unallocated runs and while the run is starting up. `is_over` says that the
-    contract has ended, so that the run is protected no longer.
+    contract has ended, so that the run is protected no longer. `urgency` is compared inside a leaf.
     """
 
     __slots__ = (
@@ -32,8 +32,10 @@ class HeldRun:
         "min_runtime_s",
         "priority",
         "running_s",
+        "service",
         "size_milli",
         "started_s",
+        "urgency",
         "workload",
     )
 
@@ -49,6 +51,8 @@ class HeldRun:
         self.started_s = run.started_s
         self.running_s = run.running_s
         self.priority = run.priority
+        self.urgency = run.priority * LEVELS  # and the level that the order inside its leaf gives it
+        self.service = run.service
         self.leave_by_s = run.leave_by_s
         self.device = run.device
         self.contract_end_s: int | None = None

@@ -15,7 +15,7 @@ from .reasons import Code
 from .snapshot import Snapshot
 from .tree import TreeNode, sides
 from .trial import Trial
-from .values import Reason, Workload
+from .values import LEVELS, Reason, Workload
 
 
 def amount(snapshot: Snapshot, size_milli: int) -> str:
@@ -153,6 +153,8 @@ class Explainer:
             numbers["contract_over_for_s"] = self._trial.now_s - (victim.contract_end_s or self._trial.now_s)
         if victim.leaf is claimant.leaf:
             numbers["priorities"] = [claimant.workload.priority, victim.priority]
+            if snapshot.leaf_order is not None:
+                numbers["levels"] = [claimant.workload.level, victim.urgency % LEVELS]
         else:
             own, theirs = sides(claimant.leaf, victim.leaf)
             numbers["sides"] = [self.figures(own), self.figures(theirs)]
@@ -161,7 +163,10 @@ class Explainer:
         if code is Code.PREEMPTED_UNALLOCATED:
             text = f"{by} took its {size}. It ran unallocated, which any funded workload may take over."
         elif code is Code.PREEMPTED_PRIORITY:
-            text = f"{by} took its {size}. Its contract was over, and {by} has the higher priority in the same project."
+            why = "has the higher priority"
+            if snapshot.leaf_order is not None and claimant.workload.priority == victim.priority:
+                why = snapshot.leaf_order.why
+            text = f"{by} took its {size}. Its contract was over, and {by} {why} in the same project."
         elif code is Code.PREEMPTED_FAIR_SHARE:
             had = "had been served less of its share than"
             who, whom = named(snapshot, [own]), named(snapshot, [theirs])
@@ -215,6 +220,8 @@ class Explainer:
             rows, ahead = self.levels(snapshot.leaf(workload.leaf), is_funded)
             if self._with_figures:
                 numbers = {"levels": rows, **numbers}
+        if snapshot.leaf_order is not None:
+            numbers["level"] = workload.level
         size = amount(snapshot, workload.size_milli)
         return Reason(code, self._sentence(code, size, ahead, is_funded, at_s), numbers, at_s)
 

@@ -30,7 +30,7 @@ class Item(NamedTuple):
 
 
 class Amounts(NamedTuple):
-    """What a leaf could have at one priority, by telling runs to leave now, and by contracts at some instant.
+    """What a leaf could have at one urgency, by telling runs to leave now, and by contracts at some instant.
 
     `now_milli` and `ever_milli` are the most on any one node, `whole_now_milli` and `whole_ever_milli` what the nodes
     come to that could be had whole. `ever` leaves out what was promised to anybody.
@@ -123,10 +123,10 @@ class Horizon:
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
-    def _items(self, node: NodeState, own: TreeNode | None = None, priority: int = 0) -> list[Item]:
+    def _items(self, node: NodeState, own: TreeNode | None = None, urgency: int = 0) -> list[Item]:
         """What is held on a node and may be taken over, from the end of the line on.
 
-        Runs of the leaf `own` with a lower priority count as anybody's.
+        Runs of the leaf `own` with a lower urgency count as anybody's.
         """
         now_s, place, end, name = self._now_s, self.line.place, self.line.end, node.name
         items = []
@@ -136,10 +136,10 @@ class Horizon:
             if not run.funded:
                 items.append(Item(end, now_s, amount_milli))
             elif run.contract_end_s is not None:
-                at_place = end if run.leaf is own and run.priority < priority else place[run.leaf.id]
+                at_place = end if run.leaf is own and run.urgency < urgency else place[run.leaf.id]
                 items.append(Item(at_place, max(now_s, run.contract_end_s), amount_milli))
         for runs in node.shared.values():
-            shared = [self._item(run, own, priority) for run in runs]
+            shared = [self._item(run, own, urgency) for run in runs]
             known = [item for item in shared if item is not None]
             if len(known) == len(runs):
                 at_place, at_s = min(item.place for item in known), max(item.at_s for item in known)
@@ -147,14 +147,14 @@ class Horizon:
         items.sort(reverse=True)
         return items
 
-    def _item(self, run: HeldRun, own: TreeNode | None, priority: int) -> Item | None:
+    def _item(self, run: HeldRun, own: TreeNode | None, urgency: int) -> Item | None:
         if run.leave_by_s is not None:
             return None
         if not run.funded:
             return Item(self.line.end, self._now_s, run.size_milli)
         if run.contract_end_s is None:
             return None
-        is_own = run.leaf is own and run.priority < priority
+        is_own = run.leaf is own and run.urgency < urgency
         at_place = self.line.end if is_own else self.line.place[run.leaf.id]
         return Item(at_place, max(self._now_s, run.contract_end_s), run.size_milli)
 
@@ -235,24 +235,24 @@ class Horizon:
             return size_milli <= self._most_whole_milli
         return max(size_milli, DEVICE_MILLI) in self._needs
 
-    def amounts(self, leaf_id: str, priority: int) -> Amounts:
-        """What a leaf that it covers could have, at a priority."""
-        return self._view(leaf_id, priority).amounts
+    def amounts(self, leaf_id: str, urgency: int) -> Amounts:
+        """What a leaf that it covers could have, at an urgency."""
+        return self._view(leaf_id, urgency).amounts
 
-    def _view(self, leaf_id: str, priority: int) -> View:
-        key = leaf_id, priority
+    def _view(self, leaf_id: str, urgency: int) -> View:
+        key = leaf_id, urgency
         if key not in self._known:
-            self._known[key] = self._view_from(leaf_id, priority)
+            self._known[key] = self._view_from(leaf_id, urgency)
         return self._known[key]
 
-    def _view_from(self, leaf_id: str, priority: int) -> View:
-        """What is behind the leaf in the line, and runs of its own with a lower priority."""
+    def _view_from(self, leaf_id: str, urgency: int) -> View:
+        """What is behind the leaf in the line, and runs of its own with a lower urgency."""
         behind = self.line.place[leaf_id] + 1
         own = self._snapshot.tree.nodes[leaf_id]
         with_own = {
             name: self._snapshot.nodes.by_name[name]
             for run in self._snapshot.runs_of.get(leaf_id, {}).values()
-            if run.priority < priority and run.leave_by_s is None
+            if run.urgency < urgency and run.leave_by_s is None
             for name in run.holdings
         }
         now_milli, ever_milli = self._now[behind], self._ever[behind]
@@ -261,18 +261,18 @@ class Horizon:
         for node in with_own.values():
             if node.indexed_milli is None:
                 continue
-            on_it = self._on(node, behind, own, priority)
+            on_it = self._on(node, behind, own, urgency)
             closer.append(on_it)
             now_milli, ever_milli = max(now_milli, on_it.now_milli), max(ever_milli, on_it.ever_milli)
             # Without the leaf's own runs the node could not be had whole, so it was not counted yet.
             whole_now_milli += node.capacity_milli * (on_it.now_milli == node.capacity_milli)
             whole_ever_milli += node.capacity_milli * (on_it.ever_milli == node.capacity_milli)
-        closer += [self._on(node, behind, own, priority) for node in self._windowed if node.name not in with_own]
+        closer += [self._on(node, behind, own, urgency) for node in self._windowed if node.name not in with_own]
         return View(behind, Amounts(now_milli, ever_milli, whole_now_milli, whole_ever_milli), closer)
 
-    def _on(self, node: NodeState, behind: int, own: TreeNode, priority: int) -> OneNode:
+    def _on(self, node: NodeState, behind: int, own: TreeNode, urgency: int) -> OneNode:
         free_milli = node.whole_free_milli()
-        items = [item for item in self._items(node, own, priority) if item.place >= behind]
+        items = [item for item in self._items(node, own, urgency) if item.place >= behind]
         now_milli = free_milli + node.leaving_milli
         now_milli += sum(item.amount_milli for item in items if item.at_s <= self._now_s)
         certain_milli = free_milli - self._promised.get(node.name, 0)
@@ -285,7 +285,7 @@ class Horizon:
 
         Of a leaf that it covers and an amount that it knows; of one that holds no promise and is not pinned.
         """
-        view = self._view(workload.leaf, workload.priority)
+        view = self._view(workload.leaf, workload.urgency)
         if workload.size_milli > self._snapshot.nodes.largest_milli:
             return self._whole_certain_at_s(view, workload)
         need_milli = max(workload.size_milli, DEVICE_MILLI)
@@ -339,7 +339,7 @@ class OneNode(NamedTuple):
 
 
 class View(NamedTuple):
-    """A leaf's place in the line, at one priority, and the nodes that it has to look at by itself."""
+    """A leaf's place in the line, at one urgency, and the nodes that it has to look at by itself."""
 
     behind: int
     amounts: Amounts

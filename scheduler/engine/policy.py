@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
+LEAF_ORDERS = ("priority", "tiresias", "gittins", "shortest")
+"""Who goes first inside a leaf, of one priority (policies/): by first submission; by attained service; likewise, and in
+a queue by the Gittins index; by predicted duration."""
+MOST_QUEUES = 16
+"""Queues of attained service, but for the last."""
 ENGINE_VERSION = "1"
 """Raised whenever the same snapshot and policy could lead to another plan; stored with every pass."""
 
@@ -14,7 +19,8 @@ class Policy:
     """How one cluster is scheduled. Durations are whole seconds.
 
     `swap_margin` is a dimensionless factor on the preemptor's own contract (section 4); it is kept as an
-    exact fraction so that comparisons stay integer cross-multiplications.
+    exact fraction so that comparisons stay integer cross-multiplications. `leaf_order` is one of `LEAF_ORDERS`;
+    `attained_limits` are where the queues of attained service end, in device-seconds.
     """
 
     lookback_s: int = 604_800
@@ -29,6 +35,8 @@ class Policy:
     self_fence_s: int = 3_600
     healthy_dwell_s: int = 900
     pass_every_s: int = 10
+    leaf_order: str = "priority"
+    attained_limits: tuple[int, ...] = (3_250, 7_200)
 
     def __post_init__(self) -> None:
         """Refuse values that no cluster could run with.
@@ -38,8 +46,13 @@ class Policy:
         """
         for field in fields(self):
             value = getattr(self, field.name)
-            if value < 0:
+            if isinstance(value, int | Fraction) and value < 0:
                 raise ValueError(f"{field.name}: {value} is negative")
+        if self.leaf_order not in LEAF_ORDERS:
+            raise ValueError(f"leaf_order: must be one of {', '.join(LEAF_ORDERS)}, not {self.leaf_order!r}")
+        limits = self.attained_limits
+        if not 1 <= len(limits) <= MOST_QUEUES or list(limits) != sorted({each for each in limits if each > 0}):
+            raise ValueError(f"attained_limits: must be 1 to {MOST_QUEUES} numbers that rise from above 0")
         for name in ("lookback_s", "pass_every_s", "min_runtime_min_s"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1 s")

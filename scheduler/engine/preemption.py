@@ -61,7 +61,7 @@ class Claimant:
     def has_been_served_less(self, victim: HeldRun) -> bool:
         """Rules (b) and (c) but for the end of the contract."""
         if victim.leaf is self.leaf:
-            return victim.priority < self.workload.priority
+            return victim.urgency < self.workload.urgency
         return victim.leaf.id in self.reach.beaten
 
     def rule_against(self, victim: HeldRun) -> Code | None:

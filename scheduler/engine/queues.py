@@ -6,10 +6,15 @@ from collections.abc import Mapping
 
 from .values import Workload
 
-QueueEntry = tuple[int, int, str, Workload]
-"""Place inside a leaf: priority (negated), first submission, id (section 3, rule 3)."""
+QueueEntry = tuple[tuple[int, int], int, str, Workload]
+"""Place inside a leaf: urgency (negated) and turn, first submission, id (section 3, rule 3)."""
 GroupKey = tuple[int, bool, int, str | None]
-"""What workloads of a leaf have in common that fare alike: size, whether funded, priority, pin."""
+"""What workloads of a leaf have in common that fare alike: size, whether funded, urgency, pin."""
+
+
+def entry_of(workload: Workload) -> QueueEntry:
+    """Its place among those that wait in its leaf."""
+    return (-workload.urgency, workload.turn), workload.submitted_s, workload.id, workload
 
 
 class Group:
@@ -84,7 +89,7 @@ class Group:
 
     def last(self) -> Workload:
         """The one that the leaf's order puts last."""
-        return max(self.members.values(), key=lambda each: (each.submitted_s, each.id))
+        return max(self.members.values(), key=lambda each: (each.turn, each.submitted_s, each.id))
 
     def shortest_contract_s(self) -> int:
         """Where one with that contract cannot start, nobody of the group can."""
@@ -133,7 +138,7 @@ class LeafQueue:
     def group(self, workload: Workload) -> Group:
         """The group that a workload belongs to, made if there is none."""
         is_funded = workload.min_runtime_s > 0
-        key = workload.size_milli, is_funded, workload.priority, workload.node
+        key = workload.size_milli, is_funded, workload.urgency, workload.node
         groups = self.funded_groups if is_funded else self.unallocated_groups
         found = groups.get(key)
         if found is None:
@@ -151,7 +156,7 @@ class LeafQueue:
     def leave_group(self, workload: Workload, told: Mapping[str, str]) -> None:
         """It waits for devices no longer."""
         is_funded = workload.min_runtime_s > 0
-        key = workload.size_milli, is_funded, workload.priority, workload.node
+        key = workload.size_milli, is_funded, workload.urgency, workload.node
         groups = self.funded_groups if is_funded else self.unallocated_groups
         group = groups[key]
         group.remove(workload, told.get(workload.id))

@@ -21,11 +21,11 @@ ALWAYS_S = -(1 << 62)
 MANY = 16
 """So many changes for each node: likely all have changed."""
 ReachKey = tuple[str, int, int, int]
-"""Leaf, priority, and (where a margin counts) size and contract."""
+"""Leaf, urgency, and (where a margin counts) size and contract."""
 
 
 class Reach:
-    """What one leaf, at one priority, could take over on each node, and from when on.
+    """What one leaf, at one urgency, could take over on each node, and from when on.
 
     It follows the log of changed nodes, so that asking costs little where little has changed. `version` grows whenever
     the leaf may take over from others than before. One that began with a bound (`begin_with`) knows no more than that,
@@ -45,15 +45,15 @@ class Reach:
         "_whole_now_milli",
         "beaten",
         "leaf",
-        "priority",
         "sides",
+        "urgency",
         "version",
     )
 
-    def __init__(self, leaf: TreeNode, priority: int) -> None:
+    def __init__(self, leaf: TreeNode, urgency: int) -> None:
         """Nobody can be taken over from yet."""
         self.leaf = leaf
-        self.priority = priority
+        self.urgency = urgency
         self.beaten: frozenset[str] = frozenset()
         self.sides: object = None
         self.version = 0
@@ -106,7 +106,7 @@ class Reach:
             if not run.funded:
                 found.append((ALWAYS_S, amount_milli))
             elif run.contract_end_s is not None and (
-                run.leaf.id in beaten if run.leaf is not leaf else run.priority < self.priority
+                run.leaf.id in beaten if run.leaf is not leaf else run.urgency < self.urgency
             ):
                 found.append((run.contract_end_s, amount_milli))
         for runs in node.shared.values():
@@ -122,7 +122,7 @@ class Reach:
         """From when on a run may be taken over; None if never on today's figures."""
         if not run.funded:
             return ALWAYS_S
-        is_beaten = run.priority < self.priority if run.leaf is self.leaf else run.leaf.id in self.beaten
+        is_beaten = run.urgency < self.urgency if run.leaf is self.leaf else run.leaf.id in self.beaten
         return run.contract_end_s if is_beaten else None
 
     def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:
@@ -295,7 +295,7 @@ class Reaches:
         """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
         if self._horizon is None or (horizon := self.at_a_glance(workload)) is None:
             return self.of(workload).has_now(self._snapshot, need_milli)
-        amounts = horizon.amounts(workload.leaf, workload.priority)
+        amounts = horizon.amounts(workload.leaf, workload.urgency)
         is_whole = need_milli > self._snapshot.nodes.largest_milli
         return (amounts.whole_now_milli if is_whole else amounts.now_milli) >= need_milli
 
@@ -303,7 +303,7 @@ class Reaches:
         """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
         if self._horizon is None or (horizon := self.at_a_glance(workload)) is None:
             return self.of(workload).has_ever(self._snapshot, need_milli)
-        amounts = horizon.amounts(workload.leaf, workload.priority)
+        amounts = horizon.amounts(workload.leaf, workload.urgency)
         is_whole = need_milli > self._snapshot.nodes.largest_milli
         return (amounts.whole_ever_milli if is_whole else amounts.ever_milli) >= need_milli
 
@@ -341,7 +341,7 @@ class Reaches:
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""
         size_milli, contract_s = (workload.size_milli, workload.min_runtime_s) if self._has_margin else (0, 0)
-        key = (workload.leaf, workload.priority, size_milli, contract_s)
+        key = (workload.leaf, workload.urgency, size_milli, contract_s)
         reach = self._checked.get(key)
         if reach is None:
             reach = self._check(key, workload)
@@ -359,7 +359,7 @@ class Reaches:
         known: Reach | None = snapshot.reaches.get(key)
         sides: object
         if known is None:
-            known = snapshot.reaches[key] = self._begin(leaf, workload.priority)
+            known = snapshot.reaches[key] = self._begin(leaf, workload.urgency)
         if self._has_margin:
             margin_milli_s = self.margin_milli_s(workload)
             sides = beaten = frozenset(
@@ -377,15 +377,15 @@ class Reaches:
             known.shift(snapshot, beaten, sides)
         return known
 
-    def _begin(self, leaf: TreeNode, priority: int) -> Reach:
-        reach = Reach(leaf, priority)
+    def _begin(self, leaf: TreeNode, urgency: int) -> Reach:
+        reach = Reach(leaf, urgency)
         if self._for_all and self._horizon is None:
             self.look_again()
         horizon = self._horizon
         if horizon is not None and horizon.covers(leaf.id):
             sides = horizon.sides[leaf.id]
             beaten = _leaves_below(self._snapshot, sides)
-            reach.begin_with(horizon.amounts(leaf.id, priority), horizon.seen, beaten, sides)
+            reach.begin_with(horizon.amounts(leaf.id, urgency), horizon.seen, beaten, sides)
         return reach
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
 from .cluster import DEVICE_MILLI, HeldRun, Nodes, NodeState
+from .policies.leaf import LeafOrder
 from .policy import Policy
-from .queues import LeafQueue, Stirred
+from .queues import LeafQueue, Stirred, entry_of
 from .tree import FUNDED, UNALLOCATED, BudgetTree, TreeNode
-from .values import BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
+from .values import LEVELS, BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
 
 DEFAULT_LOOKBACK_S = Policy().lookback_s
 
@@ -34,6 +36,7 @@ class Snapshot:
         names: how to call a budget node in sentences, where that is not its id.
         unit: what the cluster is made of, as people call one of it.
         packing: on which node what is free is taken; set before the first pass.
+        leaf_order: who goes first inside a leaf, of one priority; None is by first submission (section 3, rule 3).
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class Snapshot:
         lookback_s: int,
         names: Mapping[str, str] | None = None,
         unit: str = "GPU",
+        leaf_order: LeafOrder | None = None,
     ) -> None:
         """An idle cluster with an empty queue and no past."""
         self.now_s = now_s
@@ -54,6 +58,7 @@ class Snapshot:
         self.names = names or {}
         self.unit = unit
         self.packing = Packing.BEST_FIT
+        self.leaf_order = leaf_order
         self.runs: dict[str, HeldRun] = {}
         self.queued: dict[str, Workload] = {}
         self.held: dict[str, Workload] = {}
@@ -68,7 +73,7 @@ class Snapshot:
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
-        self._timers: list[tuple[int, str, str]] = []  # (instant, "run" or "node", id): what time alone will change
+        self._timers: list[tuple[int, str, str]] = []  # (instant, kind, id): what time alone will change
         for node in self.nodes.by_name.values():
             self._watch(node)
 
@@ -88,6 +93,7 @@ class Snapshot:
         lookback_s: int = DEFAULT_LOOKBACK_S,
         names: Mapping[str, str] | None = None,
         unit: str = "GPU",
+        leaf_order: LeafOrder | None = None,
     ) -> Snapshot:
         """A snapshot from frozen values, as rows give them.
 
@@ -104,11 +110,20 @@ class Snapshot:
             lookback_s: the policy's; `decide` refuses another.
             names: how to call a budget node in sentences, where that is not its id.
             unit: what the cluster is made of, as people call one of it ("GPU", "core").
+            leaf_order: who goes first inside a leaf, of one priority; None is by first submission.
 
         Raises:
             ValueError: values that contradict each other; names which.
         """
-        snapshot = cls(now_s=now_s, tree=tree, nodes=nodes, lookback_s=lookback_s, names=names, unit=unit)
+        snapshot = cls(
+            now_s=now_s,
+            tree=tree,
+            nodes=nodes,
+            lookback_s=lookback_s,
+            names=names,
+            unit=unit,
+            leaf_order=leaf_order,
+        )
         snapshot.tree.add_ended_use(use)
         for run in runs:
             snapshot.start(run)
@@ -154,18 +169,26 @@ class Snapshot:
                 continue
             if kind == "run":
                 self._end_contract(self.runs[name])
+            elif kind == "level":
+                self._rank_run(self.runs[name])
+            elif kind == "wait":
+                self._rank_anew(name)
             else:
                 self.nodes.index(self.nodes.by_name[name], at_s)
         self.now_s = now_s
 
     def next_timer_s(self) -> int | None:
-        """The next instant at which a contract ends or a node changes by time alone."""
+        """The next instant at which a contract ends, or a node or a place in a leaf changes by time alone."""
         while self._timers and not self._still_counts(*self._timers[0]):
             heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     def _still_counts(self, at_s: int, kind: str, name: str) -> bool:
-        """Whether a timer was not overtaken: its run goes on, its node still changes then."""
+        """Whether a timer was not overtaken: its run goes on, its workload waits, its node still changes then."""
+        if kind == "wait":
+            return name in self.queued
+        if kind == "level":
+            return name in self.runs and self.runs[name].leave_by_s is None
         if kind == "run":
             run = self.runs.get(name)
             return run is not None and run.contract_end_s == at_s and run.leave_by_s is None
@@ -191,6 +214,8 @@ class Snapshot:
         leaf = self.leaf(workload.leaf)
         if workload.id in self.queued:
             raise ValueError(f"workload {workload.id!r} is in the queue twice")
+        if self.leaf_order is not None:
+            workload = self._ranked(workload, self.leaf_order)
         self.queued[workload.id] = workload
         queue = self.queues.get(leaf.id)
         if queue is None:
@@ -198,8 +223,46 @@ class Snapshot:
         entries = queue.of(workload)
         if not entries:
             self.tree.ask(leaf, _kind(workload), asks=True)
-        insort(entries, (-workload.priority, workload.submitted_s, workload.id, workload))
+        insort(entries, entry_of(workload))
         queue.join_group(workload, self.told)
+
+    def _ranked(self, workload: Workload, order: LeafOrder) -> Workload:
+        """The same with its place in the leaf, as it is from now on."""
+        standing = order.waiting(workload, self.now_s)
+        if standing.changes_at_s is not None:
+            heappush(self._timers, (standing.changes_at_s, "wait", workload.id))
+        if (standing.level, standing.turn) == (workload.level, workload.turn):
+            return workload
+        return replace(workload, level=standing.level, turn=standing.turn)
+
+    def _rank_anew(self, workload_id: str) -> None:
+        """Time has given one that waits another place in its leaf. What it holds or was promised stays."""
+        assert self.leaf_order is not None
+        before = self.queued[workload_id]
+        after = self._ranked(before, self.leaf_order)
+        if after is before:
+            return
+        queue = self.queues[before.leaf]
+        entries = queue.of(before)
+        del entries[bisect_left(entries, entry_of(before))]
+        insort(entries, entry_of(after))
+        if workload_id not in self.claims:
+            queue.leave_group(before, self.told)
+            queue.join_group(after, self.told)
+        self.queued[workload_id] = after
+
+    def _rank_run(self, run: HeldRun) -> None:
+        """Note how urgent a run is among those of its leaf, from now on."""
+        if self.leaf_order is None:
+            return
+        standing = self.leaf_order.running(run.size_milli, run.service, run.running_s, self.now_s)
+        if standing.changes_at_s is not None:
+            heappush(self._timers, (standing.changes_at_s, "level", run.id))
+        urgency = run.priority * LEVELS + standing.level
+        if urgency != run.urgency:
+            run.urgency = urgency
+            for name in run.holdings:
+                self.nodes.index(self.nodes.by_name[name], self.now_s)
 
     def dequeue(self, workload_id: str) -> Workload:
         """A workload waits no longer: it starts, is held or cancelled. Its claim and its reservation end."""
@@ -211,8 +274,7 @@ class Snapshot:
         queue = self.queues[workload.leaf]
         queue.leave_group(workload, self.told)
         entries = queue.of(workload)
-        key = (-workload.priority, workload.submitted_s, workload.id)
-        del entries[bisect_left(entries, key)]
+        del entries[bisect_left(entries, entry_of(workload))]
         if not entries:
             self.tree.ask(self.leaf(workload.leaf), _kind(workload), asks=False)
         if not queue.funded and not queue.unallocated:
@@ -260,12 +322,14 @@ class Snapshot:
             self.commit(held.leaf, held.size_milli * held.min_runtime_s)
         if held.running_s is not None:
             self._run_contract(held, held.running_s)
+        self._rank_run(held)
 
     def begin(self, run_id: str) -> None:
         """Every rank of a run really runs: its contract begins now."""
         run = self.runs[run_id]
         run.running_s = self.now_s
         self._run_contract(run, self.now_s)
+        self._rank_run(run)
 
     def leave(self, run_id: str, leave_by_s: int) -> None:
         """A run was told to stop and leaves by that instant. What was left of its contract will not come."""

@@ -53,6 +53,7 @@ class Trial:
             ),
             leaf,
         )
+        run.urgency = workload.urgency
         queue = snapshot.queues[workload.leaf]
         queue.leave_group(workload, snapshot.told)
         self.placed.append(workload.id)

@@ -75,11 +75,34 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Service:
+    """What an order inside a leaf may go by beside priorities.
+
+    Attributes:
+        attained_milli_s: what a workload has executed so far, by what it held: waiting and starting up are not in it.
+            Of a run: what its workload had before it.
+        first_started_s: when it held devices for the first time; None if it never has.
+        predicted_s: how long it is thought to execute in all; None where nobody knows.
+    """
+
+    attained_milli_s: int = 0
+    first_started_s: int | None = None
+    predicted_s: int | None = None
+
+
+NO_SERVICE = Service()
+LEVELS = 1 << 16
+"""So many levels an order inside a leaf may tell apart in one priority."""
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """A gang that waits: all its devices at once or nothing.
 
     `submitted_s` is the first submission (a requeue keeps it). `node` pins it to one host. A size below 1,000 is
-    a fraction of one device.
+    a fraction of one device. `level` and `turn` are set where it is queued, by the order inside its leaf (policies/):
+    of one priority the higher level goes first, and may take over from lower ones; of one level the lower turn.
+    `urgency` is priority and level in one.
     """
 
     id: str
@@ -89,6 +112,14 @@ class Workload:
     submitted_s: int
     priority: int = 0
     node: str | None = None
+    service: Service = NO_SERVICE
+    level: int = 0
+    turn: int = 0
+    urgency: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Put priority and level in one."""
+        object.__setattr__(self, "urgency", self.priority * LEVELS + self.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +148,7 @@ class Run:
     submitted_s: int = 0
     leave_by_s: int | None = None
     device: int | None = None
+    service: Service = NO_SERVICE
 
     @property
     def size_milli(self) -> int:

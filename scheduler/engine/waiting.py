@@ -15,7 +15,7 @@ from .trial import Trial
 from .values import Action, Decision, Reason, Reservation, Workload
 
 Shape = tuple[str, int, int, int, str | None]
-"""What two workloads must have in common to wait for the same reason: leaf, size, contract, priority, pin."""
+"""What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin."""
 Answer = TypeVar("Answer")
 
 
@@ -37,7 +37,7 @@ class WaitingCodes:
         min_runtime_s = workload.min_runtime_s
         if min_runtime_s and not self._contracts_matter:
             min_runtime_s = 1
-        return workload.leaf, workload.size_milli, min_runtime_s, workload.priority, workload.node
+        return workload.leaf, workload.size_milli, min_runtime_s, workload.urgency, workload.node
 
     def _once(self, question: str, workload: Workload, answer: Callable[[Workload], Answer]) -> Answer:
         # What was promised to a workload stands in everybody's way but its own: its answers are not the others'.

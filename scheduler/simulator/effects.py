@@ -6,7 +6,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from heapq import heappush
 
-from scheduler.engine import Code, Decision, Health, Reason, Run, Snapshot, Workload
+from scheduler.engine import (
+    NO_SERVICE,
+    Code,
+    Decision,
+    Health,
+    Predictor,
+    Reason,
+    Run,
+    Service,
+    Snapshot,
+    Workload,
+    leaf_order_of,
+)
 
 from .before import Before
 from .records import Demand, JobRecord, LoggedDecision, Outcome, RunRecord
@@ -47,7 +59,9 @@ class Effects:
             nodes=scenario.nodes,
             lookback_s=scenario.policy.lookback_s,
             unit=scenario.unit,
+            leaf_order=leaf_order_of(self.policy, [job.size_milli * job.duration_s for job in scenario.jobs]),
         )
+        self._predictor = Predictor()
         for use in scenario.history:
             self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s, funded=use.is_funded)
         self.jobs = {job.id: JobRecord(job) for job in scenario.jobs}
@@ -89,9 +103,26 @@ class Effects:
     def _enqueue(self, record: JobRecord) -> None:
         job = record.job
         self.snapshot.enqueue(
-            Workload(job.id, job.leaf, job.size_milli, job.min_runtime_s, record.submitted_s, job.priority, job.node)
+            Workload(
+                id=job.id,
+                leaf=job.leaf,
+                size_milli=job.size_milli,
+                min_runtime_s=job.min_runtime_s,
+                submitted_s=record.submitted_s,
+                priority=job.priority,
+                node=job.node,
+                service=self._service(record),
+            )
         )
         record.state = "queued"
+
+    def _service(self, record: JobRecord) -> Service:
+        """What an order inside a leaf may go by. What its owner estimates comes before what is predicted."""
+        if self.snapshot.leaf_order is None:
+            return NO_SERVICE
+        job = record.job
+        predicted_s = job.estimate_s if job.estimate_s is not None else self._predictor.predict(job.group, job.user)
+        return Service(record.attained_milli_s, record.first_start_s, predicted_s)
 
     def _wait_again(self, record: JobRecord) -> None:
         record.state = "queued"
@@ -188,6 +219,7 @@ class Effects:
                 running_s=running_s,
                 priority=job.priority,
                 submitted_s=record.submitted_s,
+                service=self._service(record),
             )
         )
         return run
@@ -231,6 +263,7 @@ class Effects:
         if run.end_s is None and not run.is_leaving:
             self._end_run(run, "finished")
             self._finish_job(run.job, "finished")
+            self._predictor.learn(run.job.job.group, run.job.job.user, run.job.job.duration_s)
 
     def _stop(self, run: RunRecord, code: str, by: str | None) -> None:
         """Tell a run to leave: it saves its progress now and goes when it can, or is killed."""
@@ -255,6 +288,8 @@ class Effects:
     def _end_run(self, run: RunRecord, reason: str) -> None:
         run.end_s = self.now_s
         run.end_reason = reason
+        if run.running_s is not None:
+            run.job.attained_milli_s += run.size_milli * (self.now_s - max(run.running_s, 0))
         self.snapshot.end(run.id)
         del self.runs[run.id]
 

@@ -52,6 +52,7 @@ class JobRecord:
     reason: Reason | None = None
     is_cancelled: bool = False
     demand_from_s: int | None = None
+    attained_milli_s: int = 0  # what its runs have executed, by what they held
 
 
 @dataclass(frozen=True, slots=True)

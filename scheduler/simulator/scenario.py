@@ -67,6 +67,8 @@ class Job:
     estimate_s: int | None = None
     is_protected: bool = False
     level: int = LEVELS["NORMAL"]
+    user: str = ""
+    group: str = ""
     before: Before | None = None
 
 
@@ -237,12 +239,8 @@ def read_policy(value: object, path: str, standing: Mapping[str, Any], scheduler
     scheduler = given.take("scheduler", _scheduler, scheduler)
     knobs = dict(standing)
     for knob in fields(Policy):
-        if knob.name == "swap_margin":
-            read: Any = _factor
-        else:
-            read = count if knob.name == "reservations" else duration
         if given.has(knob.name):
-            knobs[knob.name] = given.need(knob.name, read)
+            knobs[knob.name] = given.need(knob.name, READ_KNOB.get(knob.name, duration))
     given.finish()
     try:
         return Policy(**knobs), scheduler
@@ -261,6 +259,19 @@ def _factor(value: object, path: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0:
         raise ScenarioError(path, f"must be a number of at least 0, not {shown(value)}")
     return Fraction(value)
+
+
+def _limits(value: object, path: str) -> tuple[int, ...]:
+    return tuple(count(each, where) for each, where in elements(value, path))
+
+
+READ_KNOB: Mapping[str, Any] = {
+    "swap_margin": _factor,
+    "reservations": count,
+    "leaf_order": text,
+    "attained_limits": _limits,
+}
+"""What reads a knob that is no duration."""
 
 
 def _history(value: object, path: str) -> list[PastUse]:
@@ -321,6 +332,8 @@ def _job(row: Fields, where: str) -> Job:
         estimate_s=row.take("estimate", duration, None),
         is_protected=row.take("protected", flag, False),
         level=row.take("level", _level, LEVELS["NORMAL"]),
+        user=row.take("user", text, ""),
+        group=row.take("group", text, ""),
     )
     row.finish()
     return job

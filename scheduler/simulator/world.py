@@ -99,7 +99,10 @@ class World(Effects):
     def _next_instant(self) -> int | None:
         if not self.heap:
             return None
-        return self._next_pass_before(self.heap[0][0])
+        event_s = self.heap[0][0]
+        if self.snapshot.leaf_order is not None and (timer_s := self.snapshot.next_timer_s()) is not None:
+            event_s = min(event_s, timer_s)  # time gives somebody another place in a leaf
+        return self._next_pass_before(event_s)
 
     def _next_pass_before(self, event_s: int) -> int:
         """The next instant of the grid at which a pass could decide something new, or that of the next event."""

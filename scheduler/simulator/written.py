@@ -63,8 +63,14 @@ def _policy(policy: Policy, scheduler: str) -> dict[str, Any]:
     for knob in fields(Policy):
         value = getattr(policy, knob.name)
         if value != getattr(usual, knob.name):
-            written[knob.name] = _number(value) if isinstance(value, Fraction) else value
+            written[knob.name] = _knob(value)
     return written
+
+
+def _knob(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return _number(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _number(value: Fraction) -> int | float:
@@ -101,6 +107,8 @@ def _job(job: Job) -> dict[str, Any]:
         ("estimate", job.estimate_s, None),
         ("protected", job.is_protected, False),
         ("level", job.level, LEVELS["NORMAL"]),
+        ("user", job.user, ""),
+        ("group", job.group, ""),
     )
     return written | {key: value for key, value, default in usual if value != default}
 

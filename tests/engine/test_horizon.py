@@ -41,9 +41,9 @@ class LookingWorld(World):
             type(self).asked += 1
             certain = certain_for(trial, workload)
             assert horizon.certain_at_s(workload) == (None if certain is None else certain.at_s), workload
-            alone = Reach(reach.leaf, reach.priority)
+            alone = Reach(reach.leaf, reach.urgency)
             alone.shift(snapshot, reach.beaten, reach.sides)
-            amounts = horizon.amounts(workload.leaf, workload.priority)
+            amounts = horizon.amounts(workload.leaf, workload.urgency)
             is_whole = workload.size_milli > snapshot.nodes.largest_milli
             now_milli = amounts.whole_now_milli if is_whole else amounts.now_milli
             ever_milli = amounts.whole_ever_milli if is_whole else amounts.ever_milli

@@ -1,0 +1,31 @@
+"""Orders that others have published, each in a file of its own, at the engine's second seam; semantics.md stands above.
+
+Inside a leaf: `leaf.py` says what such an order is. Contracts, budgets and priorities stay what they are: an order
+inside a leaf decides nothing between teams, and nobody's contract is cut short by it.
+"""
+
+from collections.abc import Sequence
+
+from ..cluster import DEVICE_MILLI
+from ..policy import Policy
+from .leaf import LeafOrder, Standing
+from .predicting import Predictor
+from .shortest import ShortestFirst
+from .tiresias import Tiresias, gittins_index
+
+__all__ = ["LeafOrder", "Predictor", "ShortestFirst", "Standing", "Tiresias", "gittins_index", "leaf_order_of"]
+
+
+def leaf_order_of(policy: Policy, samples_milli_s: Sequence[int] = ()) -> LeafOrder | None:
+    """The order inside leaves that a policy names; None for that of section 3, rule 3.
+
+    Args:
+        policy: the cluster's knobs.
+        samples_milli_s: total services of workloads that have ended, for "gittins"; without any it is "tiresias".
+    """
+    if policy.leaf_order == "shortest":
+        return ShortestFirst()
+    if policy.leaf_order in ("tiresias", "gittins"):
+        samples = samples_milli_s if policy.leaf_order == "gittins" else ()
+        return Tiresias([limit * DEVICE_MILLI for limit in policy.attained_limits], samples)
+    return None

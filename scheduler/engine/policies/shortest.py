@@ -1,0 +1,22 @@
+"""Shortest first, by how long each is thought to execute (Weng et al., NSDI 2022). Nobody takes over by it."""
+
+from __future__ import annotations
+
+from ..values import Service, Workload
+from .leaf import Standing
+from .predicting import DEFAULT_S
+
+
+class ShortestFirst:
+    """The order. Ties go by first submission, then by id."""
+
+    why = "is shorter"
+
+    def waiting(self, workload: Workload, now_s: int) -> Standing:
+        """By what is predicted."""
+        predicted_s = workload.service.predicted_s
+        return Standing(0, DEFAULT_S if predicted_s is None else predicted_s)
+
+    def running(self, size_milli: int, service: Service, running_s: int | None, now_s: int) -> Standing:
+        """All alike: what runs goes on."""
+        return Standing(0)

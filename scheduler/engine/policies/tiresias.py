@@ -1,0 +1,86 @@
+"""Tiresias: two-dimensional attained service, discretised (Gu et al., NSDI 2019).
+
+What a workload has attained is what it has executed, devices times time. Workloads stand in queues by that; those that
+have attained least are in the first, which is served first. In a queue whoever started first goes first, those that
+never did come last; where it is known how much service workloads need in all, the Gittins index decides instead.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ..values import Service, Workload
+from .leaf import Standing
+
+LIMITS_GPU_S = (3_250, 7_200)
+"""Where all queues but the last end: the defaults of the authors' simulator, in GPU-seconds."""
+NEVER_STARTED = 1 << 62
+"""The turn of those that never started."""
+INDEX_SCALE = 1_000_000_000
+"""Gittins indices as whole numbers."""
+
+
+class Tiresias:
+    """The order. `samples_milli_s` are total services of workloads like these, where they are known."""
+
+    def __init__(self, limits_milli_s: Sequence[int], samples_milli_s: Sequence[int] = ()) -> None:
+        """Queues that end at these amounts of attained service; the last has no end.
+
+        Raises:
+            ValueError: limits that do not rise from above 0, or a sample below 0.
+        """
+        if list(limits_milli_s) != sorted({each for each in limits_milli_s if each > 0}):
+            raise ValueError("limits of attained service must rise, from above 0")
+        if any(each < 0 for each in samples_milli_s):
+            raise ValueError("no workload needs less than no service")
+        self.why = "has attained less service"
+        self._limits_milli_s = tuple(limits_milli_s)
+        self._samples_milli_s = sorted(samples_milli_s)
+
+    def queue(self, attained_milli_s: int) -> int:
+        """The queue, from 0, of one that has attained so much: whoever has reached a limit is in the next."""
+        return bisect_right(self._limits_milli_s, attained_milli_s)
+
+    def waiting(self, workload: Workload, now_s: int) -> Standing:
+        """As it was when it was preempted: whoever waits attains nothing."""
+        queue = self.queue(workload.service.attained_milli_s)
+        return Standing(len(self._limits_milli_s) - queue, self._turn(workload.service, queue))
+
+    def running(self, size_milli: int, service: Service, running_s: int | None, now_s: int) -> Standing:
+        """It goes down a queue in the second in which it reaches the limit."""
+        attained_milli_s = service.attained_milli_s
+        if running_s is not None:
+            attained_milli_s += size_milli * (now_s - running_s)
+        queue = self.queue(attained_milli_s)
+        changes_at_s = None
+        if running_s is not None and queue < len(self._limits_milli_s):
+            changes_at_s = now_s - (attained_milli_s - self._limits_milli_s[queue]) // size_milli
+        return Standing(len(self._limits_milli_s) - queue, 0, changes_at_s)
+
+    def _turn(self, service: Service, queue: int) -> int:
+        if not self._samples_milli_s:
+            return NEVER_STARTED if service.first_started_s is None else service.first_started_s
+        last = queue == len(self._limits_milli_s)
+        quantum_milli_s = self._samples_milli_s[-1] + 1 if last else self._limits_milli_s[queue]
+        index = gittins_index(self._samples_milli_s, service.attained_milli_s, quantum_milli_s)
+        return -int(index * INDEX_SCALE * 1_000)
+
+
+def gittins_index(samples: Sequence[int], attained: int, quantum: int) -> Fraction:
+    """How likely a workload is to end within a quantum of service, by the service that it is expected to take for it.
+
+    Args:
+        samples: total services of workloads like it, in any unit.
+        attained: what it has attained, in that unit.
+        quantum: the service that it would be given, in that unit.
+
+    Returns:
+        P(S - a <= quantum | S > a) / E[min(S - a, quantum) | S > a]; 0 where no sample is larger than what it has.
+    """
+    left = [each - attained for each in samples if each > attained]
+    if not left:
+        return Fraction(0)
+    ending = sum(each <= quantum for each in left)
+    return Fraction(ending, sum(min(each, quantum) for each in left))
