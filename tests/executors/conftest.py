@@ -14,7 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -53,12 +53,13 @@ def option(key: str) -> str:
 
 @dataclass
 class AgentProcess:
-    """One node's agent."""
+    """One node's agent; `within` is what its command begins with, where it runs in a namespace of its own."""
 
     name: str
     folder: Path
     options: list[str]
     path: str = str(REPOSITORY)
+    within: list[str] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -76,7 +77,7 @@ class AgentProcess:
     def start(self) -> AgentProcess:
         with (self.folder / f"{self.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "scheduler.executors.agent", *self.options],
+                [*self.within, sys.executable, "-m", "scheduler.executors.agent", *self.options],
                 cwd="/",
                 env={"PATH": os.environ["PATH"], "PYTHONPATH": self.path, "SECRET_OF_THE_AGENT": "yes"},
                 stdout=log,
@@ -110,7 +111,14 @@ class Site:
     agents: list[AgentProcess] = field(default_factory=list)
 
     def agent(
-        self, name: str = "n1", *, gpus: int = 2, joins: bool = True, path: str = str(REPOSITORY), **options: Any
+        self,
+        name: str = "n1",
+        *,
+        gpus: int = 2,
+        joins: bool = True,
+        path: str = str(REPOSITORY),
+        within: Sequence[str] = (),
+        **options: Any,
     ) -> AgentProcess:
         """Start an agent; by default wait until it has joined and can be called. `path` is where Python looks."""
         join_token = self.folder / "join_token"
@@ -129,7 +137,7 @@ class Site:
         }
         argv = [word for key, value in said.items() for word in (option(key), str(value)) if value is not True]
         argv += [option(key) for key, value in said.items() if value is True]
-        agent = AgentProcess(name, self.folder, argv, path)
+        agent = AgentProcess(name, self.folder, argv, path, list(within))
         self.agents.append(agent.start())
         if joins:
             wait_for(lambda: Node.objects.filter(name=name).exclude(wake_url="").exists())
@@ -224,12 +232,12 @@ class Site:
 class Gate:
     """A way to the portal that can be shut."""
 
-    def __init__(self, url: str) -> None:
-        """Forward connections on a port of our own to that address."""
+    def __init__(self, url: str, host: str = "127.0.0.1") -> None:
+        """Forward connections on a port of our own, at an address of this machine, to that address."""
         self._to = (urlsplit(url).hostname, urlsplit(url).port)
         self._open = True
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._listener = socket.create_server((host, 0))
+        self.url = f"http://{host}:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 
     def shut(self) -> None:

@@ -3,11 +3,12 @@
 import json
 from datetime import timedelta
 
+import pytest
 from django.utils import timezone
 
 from budgets.models import Person
-from scheduler.models import Holding, Run
-from scheduler.services import workloads
+from scheduler.models import Holding, Rank, Run
+from scheduler.services import nodes, workloads
 from tests.executors.conftest import GRACE_S, Site, wait_for
 
 PRINT_ENVIRONMENT = ("/usr/bin/python3", "-c", "import json, os; print(json.dumps(dict(os.environ)))")
@@ -89,6 +90,36 @@ def test_of_a_gang_that_cannot_start_everywhere_nothing_goes_on(site: Site) -> N
     assert run.running_at is None
     assert workload.reason_text == "Rank 1 could not be started on n2."
     assert site.marked(run) == []
+
+
+@pytest.mark.parametrize("last_node", ["comes back", "is dead"])
+def test_a_gang_of_four_nodes_never_starts_in_part(site: Site, last_node: str) -> None:
+    agents = [site.agent(f"n{number}") for number in range(1, 5)]
+    agents[3].kill()  # nobody knows yet
+    workload = site.submit("/bin/sleep", "60", gpus=8, resumable=True)
+    run = site.run(workload)
+    wait_for(lambda: Rank.objects.filter(run=run, state="running").count() == 3)
+    site.look()
+    run.refresh_from_db()
+    assert (run.state, run.running_at, run.contract_ends_at) == ("starting", None, None)
+    if last_node == "comes back":
+        agents[3].start()
+        site.wait(workload, "running")
+        run.refresh_from_db()
+        last = run.ranks.order_by("-began_at").first()
+        assert (last.index, run.running_at, run.contract_ends_at) == (
+            3,
+            last.began_at,
+            last.began_at + timedelta(seconds=300),
+        )
+    else:
+        assert nodes.set_health(node=agents[3].row, health="down")
+        site.wait(workload, "queued")
+        run.refresh_from_db()
+        assert (run.running_at, run.end_reason) == (None, "node_lost")
+        wait_for(lambda: site.marked(run) == [])
+        site.look()
+        assert workload.runs.count() == 1  # three nodes are no four
 
 
 def test_a_rank_that_fails_takes_its_gang_along(site: Site) -> None:
