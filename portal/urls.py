@@ -7,6 +7,7 @@ from portal import health, languages, metrics
 from portal.views import (
     audit,
     decisions,
+    emergency,
     exports,
     fairness,
     forecast,
@@ -131,6 +132,10 @@ urlpatterns = [
     path("nodes/", nodes.Nodes.as_view(), name="nodes"),
     path("nodes/<slug:cluster>/", nodes.Nodes.as_view(), name="nodes"),
     path("nodes/<slug:cluster>/<str:name>/drain/", nodes.OperateNode.as_view(verb="drain"), name="drain"),
+    path("nodes/<slug:cluster>/<str:name>/stop/", emergency.StopNode.as_view(), name="stop_node"),
+    path("clusters/<slug:cluster>/stop/", emergency.StopCluster.as_view(), name="stop_cluster"),
+    path("clusters/<slug:cluster>/start/", emergency.StartCluster.as_view(), name="start_cluster"),
+    path("workloads/<str:code>/stop/", emergency.StopWorkload.as_view(), name="stop_workload"),
     path("nodes/<slug:cluster>/<str:name>/resume/", nodes.OperateNode.as_view(verb="resume"), name="resume"),
     path("clusters/<slug:cluster>/rules/", rules.ClusterRules.as_view(), name="rules"),
     path("clusters/<slug:cluster>/rules/<slug:verb>/", rules.ClusterRules.as_view(), name="rules_verb"),

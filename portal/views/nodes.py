@@ -21,7 +21,7 @@ from portal.forms.reason import OperateForm
 from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on, whole_number
 from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Node
 from scheduler.queries import repairs
-from scheduler.services import nodes
+from scheduler.services import emergency, nodes
 
 PER_PAGE = 50
 HEALTH_TAGS = {"healthy": "run", "unhealthy": "stop", "unreachable": "wait", "down": "stop"}
@@ -85,6 +85,7 @@ class Nodes(Page):
             "healthy": health.get("healthy", 0),
             "unfit": sum(number for name, number in health.items() if name != "healthy"),
             "may_operate": may(request.user, "node.operate"),
+            "is_stopped": emergency.standing(where) is not None,
             "repairs": repairs.of_cluster(where, datetime.now(UTC)),
         }
         return render_page(request, "nodes", context, part="_table")

@@ -29,6 +29,7 @@ from scheduler.queries import forecast
 from scheduler.queries.levels import Level
 from scheduler.queries.workload import EventLine, Explanation, Step, explanation
 from scheduler.services import workloads
+from scheduler.services.runs import HOLDING_STATES
 
 REFRESH_S = 10
 """How often the page asks again while its workload is not over: as often as a pass is made."""
@@ -96,6 +97,7 @@ class WorkloadPage(Page):
             "waited": formats.duration(int((told.now - told.waits_since).total_seconds())),
             "is_open": workload.state in Workload.OPEN_STATES,
             "may_cancel": can_cancel(person, workload),
+            "may_stop": workload.state in HOLDING_STATES and may(person, "node.operate", workload.cluster),
             "lookback_days": told.window_s // 86_400,
             "steps": [shown_step(step, is_funded=workload.min_runtime_s > 0) for step in told.steps],
             "drawings": drawings(told, workload.leaf.colour),

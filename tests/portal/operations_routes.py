@@ -1,4 +1,4 @@
-"""What of the API is for operations, and who gets what from it: a part of the table in test_routes.py."""
+"""Operations, by the API and the pages of the emergency stop: a part of the table in test_routes.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ EVERYONE = (401, 200, 200, 200, 200)
 OPERATORS = (401, 403, 403, 403, 400)
 """By an empty body, which says no reason."""
 
+QUESTION = ("sign in", 403, 403, 403, 200)
+ASKED = ("sign in", 403, 403, 403, 400)
+
 OPERATIONS: list[tuple] = [
+    ("clusters/<slug:cluster>/stop/", "/clusters/north/stop/", QUESTION),
+    ("clusters/<slug:cluster>/stop/", "/clusters/north/stop/", ASKED, "post"),
+    ("clusters/<slug:cluster>/start/", "/clusters/north/start/", QUESTION),
+    ("clusters/<slug:cluster>/start/", "/clusters/north/start/", ASKED, "post"),
+    ("nodes/<slug:cluster>/<str:name>/stop/", "/nodes/north/n01/stop/", QUESTION),
+    ("nodes/<slug:cluster>/<str:name>/stop/", "/nodes/north/n01/stop/", ASKED, "post"),
+    ("workloads/<str:code>/stop/", "/workloads/{running}/stop/", QUESTION),
+    ("workloads/<str:code>/stop/", "/workloads/{running}/stop/", ASKED, "post"),
     (C, NORTH, EVERYONE),
     (f"{C}policy/", f"{NORTH}policy/", EVERYONE),
     (f"{C}policy/", f"{NORTH}policy/", OPERATORS, "patch"),
