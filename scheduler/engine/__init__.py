@@ -9,7 +9,8 @@ from .explain import amount, places
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
 from .policies import Predictor, leaf_order_of
-from .policy import ENGINE_VERSION, LEAF_ORDERS, Policy
+from .policies.half_life import decayed_milli_s
+from .policy import ENGINE_VERSION, LEAF_ORDERS, TREE_ORDERS, Policy
 from .reasons import Code
 from .snapshot import Snapshot
 from .standing import comparisons, stay_until_s
@@ -38,6 +39,7 @@ __all__ = [
     "ENGINE_VERSION",
     "LEAF_ORDERS",
     "NO_SERVICE",
+    "TREE_ORDERS",
     "Action",
     "BudgetNode",
     "BudgetTree",
@@ -63,6 +65,7 @@ __all__ = [
     "amount",
     "choose_whole_nodes",
     "comparisons",
+    "decayed_milli_s",
     "decide",
     "figures_of",
     "leaf_order_of",

@@ -7,10 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from .tree import TreeNode
-from .values import LEVELS, Claim, Health, Node, Reservation, Run
-
-DEVICE_MILLI = 1_000
-"""One whole device."""
+from .values import DEVICE_MILLI, LEVELS, Claim, Health, Node, Reservation, Run
 
 
 class HeldRun:

@@ -39,10 +39,9 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Pl
             places and the order; otherwise everything is explained.
 
     Raises:
-        ValueError: the snapshot was built for another lookback.
+        ValueError: the snapshot was built for another lookback or half-life.
     """
-    if snapshot.lookback_s != policy.lookback_s:
-        raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
+    _check(snapshot, policy)
     one_pass = Pass(snapshot, policy, only_news=only_news)
     try:
         if not one_pass.is_quiet():
@@ -66,6 +65,13 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Pl
     )
 
 
+def _check(snapshot: Snapshot, policy: Policy) -> None:
+    if snapshot.lookback_s != policy.lookback_s:
+        raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
+    if snapshot.half_life_s != policy.decay_s:
+        raise ValueError(f"the snapshot's half-life is {snapshot.half_life_s} s, the policy's {policy.decay_s} s")
+
+
 def _next_change_s(snapshot: Snapshot) -> int | None:
     """The next instant at which a contract ends, a node changes by time alone, or a promise is due."""
     instants = [promise.at_s for promise in snapshot.reservations.values() if promise.at_s > snapshot.now_s]
@@ -77,8 +83,7 @@ def _next_change_s(snapshot: Snapshot) -> int | None:
 
 def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
     """The queue's ids in the order in which a pass would consider them if nothing could start."""
-    if snapshot.lookback_s != policy.lookback_s:
-        raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
+    _check(snapshot, policy)
     return tuple(workload.id for workload in whole_order(snapshot))
 
 

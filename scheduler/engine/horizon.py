@@ -12,11 +12,11 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from .cluster import DEVICE_MILLI, HeldRun, NodeState
+from .cluster import HeldRun, NodeState
 from .placing import meets_window
 from .snapshot import Snapshot
 from .tree import TreeNode
-from .values import Workload
+from .values import DEVICE_MILLI, Workload
 
 NEVER_S = 1 << 62
 

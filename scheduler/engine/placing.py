@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import NamedTuple
 
-from .cluster import DEVICE_MILLI, HeldRun, NodeState
+from .cluster import HeldRun, NodeState
 from .snapshot import Snapshot
-from .values import Claim, Packing, Reservation, Workload
+from .values import DEVICE_MILLI, Claim, Packing, Reservation, Workload
 
 
 class Candidate(NamedTuple):

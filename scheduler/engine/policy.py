@@ -10,6 +10,8 @@ LEAF_ORDERS = ("priority", "tiresias", "gittins", "shortest")
 a queue by the Gittins index; by predicted duration."""
 MOST_QUEUES = 16
 """Queues of attained service, but for the last."""
+TREE_ORDERS = ("lookback", "half_life")
+"""How use counts between siblings: in full inside the lookback, or the less the longer ago (Slurm's Fair Tree)."""
 ENGINE_VERSION = "1"
 """Raised whenever the same snapshot and policy could lead to another plan; stored with every pass."""
 
@@ -19,7 +21,8 @@ class Policy:
     """How one cluster is scheduled. Durations are whole seconds.
 
     `swap_margin` is a dimensionless factor on the preemptor's own contract (section 4); it is kept as an
-    exact fraction so that comparisons stay integer cross-multiplications. `leaf_order` is one of `LEAF_ORDERS`;
+    exact fraction so that comparisons stay integer cross-multiplications. `tree_order` is one of `TREE_ORDERS`, where
+    `half_life_s` counts only for the second, and `lookback_s` not for it. `leaf_order` is one of `LEAF_ORDERS`;
     `attained_limits` are where the queues of attained service end, in device-seconds.
     """
 
@@ -35,8 +38,15 @@ class Policy:
     self_fence_s: int = 3_600
     healthy_dwell_s: int = 900
     pass_every_s: int = 10
+    tree_order: str = "lookback"
+    half_life_s: int = 604_800
     leaf_order: str = "priority"
     attained_limits: tuple[int, ...] = (3_250, 7_200)
+
+    @property
+    def decay_s(self) -> int | None:
+        """The half-life of use; None where it counts in full inside the lookback."""
+        return self.half_life_s if self.tree_order == "half_life" else None
 
     def __post_init__(self) -> None:
         """Refuse values that no cluster could run with.
@@ -48,12 +58,13 @@ class Policy:
             value = getattr(self, field.name)
             if isinstance(value, int | Fraction) and value < 0:
                 raise ValueError(f"{field.name}: {value} is negative")
-        if self.leaf_order not in LEAF_ORDERS:
-            raise ValueError(f"leaf_order: must be one of {', '.join(LEAF_ORDERS)}, not {self.leaf_order!r}")
+        for name, known in (("tree_order", TREE_ORDERS), ("leaf_order", LEAF_ORDERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"{name}: must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         limits = self.attained_limits
         if not 1 <= len(limits) <= MOST_QUEUES or list(limits) != sorted({each for each in limits if each > 0}):
             raise ValueError(f"attained_limits: must be 1 to {MOST_QUEUES} numbers that rise from above 0")
-        for name in ("lookback_s", "pass_every_s", "min_runtime_min_s"):
+        for name in ("lookback_s", "pass_every_s", "min_runtime_min_s", "half_life_s"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1 s")
         if self.min_runtime_min_s > self.min_runtime_max_s:

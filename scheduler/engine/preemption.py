@@ -8,11 +8,11 @@ from itertools import combinations, groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from .cluster import DEVICE_MILLI, HeldRun, NodeState
+from .cluster import HeldRun, NodeState
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
 from .reasons import Code
 from .trial import Trial
-from .values import Reservation, Workload
+from .values import DEVICE_MILLI, Reservation, Workload
 
 MOST_COMBINED = 12
 """Every set of so many victims on one node is tried where amounts alone do not decide."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .admission import reason_to_hold
-from .cluster import DEVICE_MILLI, Nodes, NodeState
+from .cluster import Nodes, NodeState
 from .placing import is_whole_nodes
 from .preemption import is_out_of_reach
 from .queues import Group
@@ -19,7 +19,7 @@ from .reservations import is_any_certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
 from .tree import Level
 from .trial import Trial
-from .values import Reservation, Workload
+from .values import DEVICE_MILLI, Reservation, Workload
 
 FEW_GROUPS = 12
 """So many are looked at outright: to find out which of them need it would take as long."""

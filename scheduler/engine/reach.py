@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 
-from .cluster import DEVICE_MILLI, HeldRun, NodeState
+from .cluster import HeldRun, NodeState
 from .horizon import Amounts, Horizon
 from .snapshot import Snapshot
 from .tree import SERVED_MOST, TreeNode, may_swap, sides
-from .values import Workload
+from .values import DEVICE_MILLI, Workload
 
 ALWAYS_S = -(1 << 62)
 """From when on an unallocated run may be taken over."""

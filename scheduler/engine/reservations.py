@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from .cluster import DEVICE_MILLI, HeldRun, NodeState
+from .cluster import HeldRun, NodeState
 from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
 from .preemption import Claimant
 from .trial import Trial
-from .values import Reservation, Workload
+from .values import DEVICE_MILLI, Reservation, Workload
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
 
-from .cluster import DEVICE_MILLI, HeldRun, Nodes, NodeState
+from .cluster import HeldRun, Nodes, NodeState
 from .policies.leaf import LeafOrder
 from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
 from .tree import FUNDED, UNALLOCATED, BudgetTree, TreeNode
-from .values import LEVELS, BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
+from .values import DEVICE_MILLI, LEVELS, BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
 
 DEFAULT_LOOKBACK_S = Policy().lookback_s
 
@@ -49,11 +49,13 @@ class Snapshot:
         names: Mapping[str, str] | None = None,
         unit: str = "GPU",
         leaf_order: LeafOrder | None = None,
+        half_life_s: int | None = None,
     ) -> None:
         """An idle cluster with an empty queue and no past."""
         self.now_s = now_s
         self.lookback_s = lookback_s
-        self.tree = BudgetTree(tree, lookback_s, now_s)
+        self.half_life_s = half_life_s
+        self.tree = BudgetTree(tree, lookback_s, now_s, half_life_s)
         self.nodes = Nodes(list(nodes), now_s)
         self.names = names or {}
         self.unit = unit
@@ -94,6 +96,7 @@ class Snapshot:
         names: Mapping[str, str] | None = None,
         unit: str = "GPU",
         leaf_order: LeafOrder | None = None,
+        half_life_s: int | None = None,
     ) -> Snapshot:
         """A snapshot from frozen values, as rows give them.
 
@@ -111,6 +114,7 @@ class Snapshot:
             names: how to call a budget node in sentences, where that is not its id.
             unit: what the cluster is made of, as people call one of it ("GPU", "core").
             leaf_order: who goes first inside a leaf, of one priority; None is by first submission.
+            half_life_s: the policy's `decay_s`.
 
         Raises:
             ValueError: values that contradict each other; names which.
@@ -123,6 +127,7 @@ class Snapshot:
             names=names,
             unit=unit,
             leaf_order=leaf_order,
+            half_life_s=half_life_s,
         )
         snapshot.tree.add_ended_use(use)
         for run in runs:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import lcm
 
+from .policies.half_life import DecayedUse
 from .values import BudgetNode, LeafUse, LevelFigures
 from .windows import FOR_EVER_S, Window
 
@@ -15,6 +16,10 @@ SERVED_MOST = 1 << 62
 """The rank of a side without shares."""
 BENT = (0, 0, 0, -FOR_EVER_S)
 """A line that holds for no instant: served at an instant, growth in a second, that instant, the last one."""
+
+
+Use = Window | DecayedUse
+"""What was held, as it counts today."""
 
 
 class Account:
@@ -36,18 +41,22 @@ class Account:
         "uncharged",
     )
 
-    def __init__(self, lookback_s: int, now_s: int, level: Level) -> None:
-        """Nothing used, nothing promised."""
+    def __init__(self, lookback_s: int, half_life_s: int | None, now_s: int, level: Level) -> None:
+        """Nothing used, nothing promised. With a half-life use decays, else it counts inside the lookback."""
         self.level = level
-        self.charged = Window(lookback_s, now_s)
-        self.uncharged = Window(lookback_s, now_s)
+        self.charged: Use
+        self.uncharged: Use
+        if half_life_s is None:
+            self.charged, self.uncharged = Window(lookback_s, now_s), Window(lookback_s, now_s)
+        else:
+            self.charged, self.uncharged = DecayedUse(half_life_s, now_s), DecayedUse(half_life_s, now_s)
         self.extra_uncharged = 0  # what starts inside the present pass count for in advance (section 3, rule 5)
         self._committed = 0
         self._contract_rate = 0
         self._now_s = now_s
         self._line = BENT
 
-    def window(self, *, funded: bool) -> Window:
+    def window(self, *, funded: bool) -> Use:
         """What was charged, or used uncharged, which the caller is about to change."""
         if funded:
             self._bend()
@@ -242,7 +251,9 @@ class TreeNode:
 class BudgetTree:
     """All budget nodes of one cluster by id, with their accounts."""
 
-    def __init__(self, nodes: Iterable[BudgetNode], lookback_s: int, now_s: int) -> None:
+    def __init__(
+        self, nodes: Iterable[BudgetNode], lookback_s: int, now_s: int, half_life_s: int | None = None
+    ) -> None:
         """Build the tree from its nodes, in any order.
 
         Raises:
@@ -261,7 +272,7 @@ class BudgetTree:
         if len(roots) != 1:
             raise ValueError(f"a budget tree has one root, not {len(roots)}")
         self.nodes: dict[str, TreeNode] = {}
-        self.root = self._hang(roots[0], None, children, lookback_s, now_s)
+        self.root = self._hang(roots[0], None, children, lambda level: Account(lookback_s, half_life_s, now_s, level))
         for lost in rows.keys() - self.nodes.keys():
             raise ValueError(f"budget node {lost!r} is not below the root")
         self.bare_leaves: frozenset[str] = frozenset()  # those that are closed, or entitled to nothing
@@ -273,13 +284,12 @@ class BudgetTree:
         row: BudgetNode,
         parent: TreeNode | None,
         children: Mapping[str | None, list[BudgetNode]],
-        lookback_s: int,
-        now_s: int,
+        account_on: Callable[[Level], Account],
     ) -> TreeNode:
-        node = TreeNode(row, parent, Account(lookback_s, now_s, parent.level if parent else Level()))
+        node = TreeNode(row, parent, account_on(parent.level if parent else Level()))
         self.nodes[row.id] = node
         for child in sorted(children.get(row.id, []), key=lambda each: each.id):
-            node.children.append(self._hang(child, node, children, lookback_s, now_s))
+            node.children.append(self._hang(child, node, children, account_on))
         if node.children:
             node.leaf_ids = tuple(leaf for child in node.children for leaf in child.leaf_ids)
         return node

@@ -13,6 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+DEVICE_MILLI = 1_000
+"""One whole device."""
+
 
 class Health(StrEnum):
     """What a node may be used for (semantics.md section 7)."""
@@ -50,11 +53,12 @@ class BudgetNode:
 class LeafUse:
     """What *ended* runs of a leaf used inside the lookback window, as of the snapshot's instant.
 
-    Runs that still hold devices are not in it; the engine adds their part itself.
+    Runs that still hold devices are not in it; the engine adds their part itself. Where use decays
+    (`Policy.tree_order`), it is what all that ever ended still counts, and no whole number.
     """
 
-    charged_milli_s: int = 0
-    uncharged_milli_s: int = 0
+    charged_milli_s: float = 0
+    uncharged_milli_s: float = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,9 @@ class Window:
         self._edge(from_s, amount_milli)
         self._edge(until_s, -amount_milli)
 
-    def add_lump(self, total_milli_s: int) -> None:
+    def add_lump(self, total_milli_s: float) -> None:
         """Count device time whose instants are not known: right now, and never forgotten."""
-        self._total += total_milli_s
+        self._total += int(total_milli_s)
 
     def _edge(self, at_s: int, change_milli: int) -> None:
         if at_s < self._now_s - self.lookback_s:

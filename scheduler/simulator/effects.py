@@ -59,6 +59,7 @@ class Effects:
             nodes=scenario.nodes,
             lookback_s=scenario.policy.lookback_s,
             unit=scenario.unit,
+            half_life_s=self.policy.decay_s,
             leaf_order=leaf_order_of(self.policy, [job.size_milli * job.duration_s for job in scenario.jobs]),
         )
         self._predictor = Predictor()

@@ -269,6 +269,7 @@ READ_KNOB: Mapping[str, Any] = {
     "swap_margin": _factor,
     "reservations": count,
     "leaf_order": text,
+    "tree_order": text,
     "attained_limits": _limits,
 }
 """What reads a knob that is no duration."""

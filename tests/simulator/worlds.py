@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from scheduler.engine import (
     LEAF_ORDERS,
+    TREE_ORDERS,
     Action,
     Decision,
     LeafUse,
@@ -18,6 +19,7 @@ from scheduler.engine import (
     Run,
     Snapshot,
     Workload,
+    decayed_milli_s,
     decide,
 )
 from scheduler.simulator import Scenario, World
@@ -91,6 +93,8 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
             "reservations": draw(st.sampled_from([0, 1, 2])),
             "lookback_s": draw(st.sampled_from(["1h", "7d"])),
             "swap_margin": draw(st.sampled_from([0, 0, 0.5, 1])),
+            "tree_order": draw(st.sampled_from(["lookback", *TREE_ORDERS])),
+            "half_life_s": "1h",
             "leaf_order": draw(st.sampled_from(["priority", *LEAF_ORDERS])),
             "attained_limits": [600, 4_800],
         },
@@ -221,14 +225,20 @@ def _first_difference(one: Plan, other: Plan) -> str:
 def rebuilt(world: WatchedWorld) -> Snapshot:
     """The world's present state, through the values that the live loop would read from its rows."""
     now_s, kept, horizon_s = world.now_s, world.snapshot, world.now_s - world.policy.lookback_s
-    use: dict[str, list[int]] = {}
+    half_life_s = world.policy.decay_s
+
+    def counts(size_milli: int, from_s: int, until_s: int) -> float:
+        if half_life_s is not None:
+            return decayed_milli_s(size_milli, from_s, until_s, now_s, half_life_s)
+        return size_milli * max(0, until_s - max(from_s, horizon_s))
+
+    use: dict[str, list[float]] = {}
     for run in world.outcome.runs:
         if run.end_s is not None:
-            seconds = max(0, run.end_s - max(run.start_s, horizon_s))
-            use.setdefault(run.job.job.leaf, [0, 0])[0 if run.is_funded else 1] += run.size_milli * seconds
+            amounts = use.setdefault(run.job.job.leaf, [0, 0])
+            amounts[0 if run.is_funded else 1] += counts(run.size_milli, run.start_s, run.end_s)
     for past in world.scenario.history:
-        seconds = max(0, past.until_s - max(past.from_s, horizon_s))
-        use.setdefault(past.leaf, [0, 0])[0] += past.size_milli * seconds
+        use.setdefault(past.leaf, [0, 0])[0] += counts(past.size_milli, past.from_s, past.until_s)
     return Snapshot.build(
         now_s=now_s,
         tree=world.scenario.tree
@@ -270,6 +280,7 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
         reservations=list(kept.reservations.values()),
         lookback_s=world.policy.lookback_s,
         leaf_order=kept.leaf_order,
+        half_life_s=half_life_s,
     )
 
 

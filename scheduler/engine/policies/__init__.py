@@ -6,8 +6,8 @@ inside a leaf decides nothing between teams, and nobody's contract is cut short 
 
 from collections.abc import Sequence
 
-from ..cluster import DEVICE_MILLI
 from ..policy import Policy
+from ..values import DEVICE_MILLI
 from .leaf import LeafOrder, Standing
 from .predicting import Predictor
 from .shortest import ShortestFirst
