@@ -236,6 +236,7 @@ add(
         gettext_noop("signed in for the first time"),
         gettext_noop("the same user name"),
         gettext_noop("the same e-mail address"),
+        gettext_noop("by themselves, signed in on both sides"),
         gettext_noop("linked by the operator of the portal"),
         gettext_noop("unlinked by the operator of the portal"),
         gettext_noop("Their requests and workloads go on; what waited for their decision goes to the level above."),

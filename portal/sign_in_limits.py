@@ -44,9 +44,13 @@ class Attempt:
     limits: tuple[Limit, ...]
     wait_s: int
 
+    def take_back(self) -> None:
+        """It does not count."""
+        counters.add(self.limits, -1)
+
     def succeeded(self) -> None:
         """It was the right password: it does not count, and wrong ones before it are forgotten."""
-        counters.add(self.limits, -1)
+        self.take_back()
         counters.forget([self.limits[0].key])
 
 
@@ -71,6 +75,11 @@ def sign_in(request: HttpRequest, username: str) -> Attempt:
             Limit(f"sign-in:account:{account}", OF_ACCOUNT, QUARTER_S),
         )
     )
+
+
+def coming_back(request: HttpRequest) -> Attempt:
+    """Count a try to come back from an OpenID provider, which the portal asks each time."""
+    return begin((Limit(f"sign-in:openid:{client_address(request)}", OF_ADDRESS, QUARTER_S),))
 
 
 def own_password(person_id: int) -> Attempt:

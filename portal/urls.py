@@ -53,6 +53,7 @@ urlpatterns = [
     path("login/", signing.SignIn.as_view(), name="login"),
     path("login/openid/", openid.begin, name="openid"),
     path("login/openid/callback/", openid.end, name="openid_callback"),
+    path("login/openid/link/", openid.Link.as_view(), name="openid_link"),
     path("password/", signing.Password.as_view(), name="password"),
     path("logout/", signing.SignOut.as_view(), name="logout"),
     path("theme/", signing.theme, name="theme"),

@@ -87,7 +87,10 @@ def _arrived(said: Said, rules: Rules) -> Person:
         identity = _known(said) or _linked(said, rules) or _created(said, rules)
         if identity is None:
             raise NotAllowed(
-                "sign_in", gettext("Nobody here is linked to this sign-in yet. Ask an administrator of Allotment.")
+                "sign_in",
+                gettext(
+                    "Nobody here is linked to this sign-in ({subject}) yet. Ask an administrator of Allotment."
+                ).format(subject=said.subject),
             )
         if not identity.person.is_active:
             raise NotAllowed("sign_in", gettext("Your account here is disabled. Ask an administrator of Allotment."))
@@ -100,12 +103,16 @@ def _arrived(said: Said, rules: Rules) -> Person:
 def link(*, person: Person, issuer: str, subject: str, by: Person | None, reason: str = "") -> Identity:
     """Take whoever signs in there as `subject` to be this person from now on; an earlier link of theirs ends.
 
+    People link themselves: the caller has seen that they are signed in on both sides.
+
     Raises:
-        InputError: no such subject. ConflictError: it is somebody else's. NotAllowed: `by` is no administrator.
+        InputError: no such subject. ConflictError: it is somebody else's. NotAllowed: `by` is neither the person nor an
+            administrator.
     """
     clean = checks.text("subject", subject, length=SUBJECT_LENGTH)
     with transaction.atomic():
-        checks.allowed(by, "person.change", person)
+        if by is None or by.pk != person.pk:
+            checks.allowed(by, "person.change", person)
         row = Person.objects.select_for_update(no_key=True).get(pk=person.pk)
         holder = Identity.objects.filter(issuer=issuer, subject=clean).select_related("person").first()
         if holder is not None:

@@ -16,7 +16,7 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 
-from budgets.models import Person
+from budgets.models import Identity, Person
 from portal import sign_in_limits
 from portal.demo.people import sign_in_hint
 from portal.forms.password import PasswordForm
@@ -93,7 +93,7 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
         following = reverse("admin:index")
     if not request.user.is_authenticated:
         return redirect_to_login(following)
-    if not request.user.is_staff:  # type: ignore[union-attr]
+    if not request.user.is_staff:
         raise PermissionDenied(gettext("These screens are for staff."))
     return HttpResponseRedirect(following)
 
@@ -131,8 +131,16 @@ class Password(Page):
             "wait": wait,
             "has_password": has_password(request.user),  # type: ignore[arg-type]
             "provider": settings.OPEN_ID.name if settings.OPEN_ID else "",
+            "identity": identity_of(request.user),  # type: ignore[arg-type]
         }
         return render_page(request, "password", context, status=status)
+
+
+def identity_of(person: Person) -> Identity | None:
+    """Who the person is to the OpenID provider, if there is one and they are linked."""
+    if settings.OPEN_ID is None:
+        return None
+    return Identity.objects.filter(issuer=settings.OPEN_ID.issuer, person=person).first()
 
 
 def has_password(person: Person) -> bool:

@@ -91,3 +91,17 @@ def test_signing_in_with_a_provider(lab: Laboratory, elsewhere, page: Page, live
     assert "Nobody here is linked" in page.get_by_role("alert").inner_text()
     found += looks(page, "login-refused")
     assert found == []
+
+
+@pytest.mark.long
+def test_linking_an_account(lab: Laboratory, elsewhere, page: Page, sign_in, live_server, settings) -> None:  # noqa: F811
+    settings.URL = live_server.url
+    sign_in(page, lab.ada)
+    page.goto(f"{live_server.url}/password/")
+    found = looks(page, "password-provider")
+    page.get_by_role("link", name="Link it").click()
+    found += looks(page, "openid-link")
+    page.get_by_role("button", name="Link it").click()
+    assert "Your account is linked" in page.get_by_role("status").inner_text()
+    found += looks(page, "password-linked")
+    assert found == []

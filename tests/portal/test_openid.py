@@ -20,9 +20,10 @@ from budgets.errors import ConflictError
 from budgets.models import ClaimedRole, Identity, LedgerEntry, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import identities, people, roles, tokens
-from portal import openid
+from portal import openid, sign_in_limits
 from portal.settings_signing import OpenId
 from tests.portal.openid_provider import CLIENT_ID, CLIENT_SECRET
+from tests.portal.test_pages import hidden
 from tests.portal.test_tokens import words_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -58,8 +59,9 @@ def process() -> Iterator[Elsewhere]:
 
 
 @pytest.fixture
-def elsewhere(process: Elsewhere, calm, settings) -> Elsewhere:
+def elsewhere(process: Elsewhere, calm, settings, monkeypatch) -> Elsewhere:
     """The provider, known to the portal; it tells the truth about Eva."""
+    monkeypatch.setattr(openid, "_left_alone_until", 0.0)
     settings.OPEN_ID = OpenId(
         issuer=process.issuer, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, name="Example", scopes="openid email",
         groups_claim="groups", roles=ROLES, roles_days=30, unknown="create", link_by="nothing",
@@ -241,9 +243,27 @@ def test_a_provider_in_trouble_is_said(elsewhere, lie):
     assert come().status_code == 302
 
 
-def test_a_provider_that_is_not_there_is_said(elsewhere, settings):
+def test_a_provider_that_is_not_there_is_said_and_left_alone_for_a_while(elsewhere, settings, monkeypatch):
+    issuer = settings.OPEN_ID.issuer
     configure(settings, issuer="http://127.0.0.1:9")
     assert Client().get("/login/openid/").status_code == 502
+    configure(settings, issuer=issuer)
+    assert Client().get("/login/openid/").status_code == 502
+    monkeypatch.setattr(openid, "_left_alone_until", 0.0)
+    assert come().status_code == 302
+
+
+def test_nobody_has_the_provider_asked_without_end(elsewhere, monkeypatch):
+    monkeypatch.setattr(sign_in_limits, "OF_ADDRESS", 3)
+    for _ in range(5):
+        assert come().status_code == 302
+    client = Client()
+    found = []
+    for _ in range(4):
+        state = parse_qs(urlsplit(way_back(client)).query)["state"][0]
+        found.append(client.get("/login/openid/callback/", {"state": state, "code": "guessed"}))
+    assert [answer.status_code for answer in found] == [400, 400, 400, 429]
+    assert 0 < int(found[-1].headers["Retry-After"]) <= 900
 
 
 def test_an_answer_of_another_provider_is_refused(elsewhere):
@@ -318,6 +338,44 @@ def test_who_is_linked_already_is_not_linked_again(elsewhere, calm, settings):
     identities.link(person=calm.ada, issuer=elsewhere.issuer, subject=str(EVA["sub"]), by=None)
     assert come().status_code == 302
     assert list(Identity.objects.values_list("person", "subject")) == [(calm.ada.pk, EVA["sub"])]
+
+
+def test_people_link_their_own_account_from_both_sides(elsewhere, calm, settings, as_person):
+    configure(settings, unknown="refuse")
+    client = as_person(calm.ada)
+    assert "not linked" in words_of(client.get("/password/"))
+    asked = client.get(way_back(client, "/password/&link=yes"))
+    assert (asked.status_code, "you are eva@example.org" in words_of(asked)) == (200, True)
+    assert Identity.objects.count() == 0
+    shown = hidden(asked, "shown")
+    assert "Your account is linked" in words_of(client.post("/login/openid/link/", {"shown": shown}, follow=True))
+    assert list(Identity.objects.values_list("person", "subject")) == [(calm.ada.pk, EVA["sub"])]
+    entry = LedgerEntry.objects.get(verb="person.linked")
+    assert (entry.person_id, entry.after) == (calm.ada.pk, {"person": calm.ada.pk, "issuer": elsewhere.issuer})
+    mine = Client()
+    assert come(mine).status_code == 302
+    assert mine.get("/api/v1/me/").json()["username"] == "ada"
+    ben = as_person(calm.ben)
+    late = ben.post(
+        "/login/openid/link/", {"shown": hidden(ben.get(way_back(ben, "/&link=yes")), "shown")}, follow=True
+    )
+    assert "this subject is linked to Ada" in words_of(late)
+
+
+def test_nobody_links_for_somebody_else(elsewhere, calm, settings, as_person):
+    configure(settings, unknown="refuse")
+    ada, ben = as_person(calm.ada), as_person(calm.ben)
+    shown = hidden(ada.get(way_back(ada, "/&link=yes")), "shown")
+    for strange in (shown, shown[:-1], "", "x:y:z"):
+        assert "not yours to link" in words_of(ben.post("/login/openid/link/", {"shown": strange}, follow=True))
+    back = way_back(ada, "/&link=yes")
+    ada.force_login(calm.ben, backend="django.contrib.auth.backends.ModelBackend")
+    assert ada.get(back).status_code == 400
+    assert Client().get("/login/openid/?link=yes").headers["Location"] == "/login/?next=/password/"
+    strict = Client(enforce_csrf_checks=True)
+    strict.force_login(calm.ada, backend="django.contrib.auth.backends.ModelBackend")
+    assert strict.post("/login/openid/link/", {"shown": shown}).status_code == 403
+    assert Identity.objects.count() == 0
 
 
 def test_an_operator_links_on_the_command_line(elsewhere, calm, settings, capsys):

@@ -54,6 +54,7 @@ ROUTES = [
     # No OpenID provider is set up here: tests/portal/test_openid.py has one.
     Route("login/openid/", "/login/openid/", (404, 404, 404, 404, 404)),
     Route("login/openid/callback/", "/login/openid/callback/", (404, 404, 404, 404, 404)),
+    Route("login/openid/link/", "/login/openid/link/", (SIGN_IN, 404, 404, 404, 404), "post"),
     same("password/", "/password/"),
     Route("password/", "/password/", (SIGN_IN, 400, 400, 400, 400), "post"),
     Route("admin/login/", "/admin/login/", (SIGN_IN, 403, 403, 403, 403)),
