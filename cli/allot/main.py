@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 import click
-from click.utils import PacifyFlushWrapper
 
 from allot import __version__
 from allot.app import App
@@ -103,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except SystemExit as ended:
         # Completion is over; or click has seen the same as below, and has wrapped the stream.
-        return BROKEN_PIPE if isinstance(sys.stdout, PacifyFlushWrapper) else int(ended.code or DONE)
+        return BROKEN_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else int(ended.code or DONE)
     except BrokenPipeError:
         # Whoever read has gone; nor can what is still buffered be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

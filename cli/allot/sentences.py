@@ -49,6 +49,8 @@ def fitting_reason(row: Mapping[str, Any], at: datetime, room: int | None) -> st
     sentence = bare_reason(row, at)
     if room is None or len(sentence) <= room:
         return sentence
+    if row["reason_code"] == "waiting_order" and not row["min_runtime_s"]:
+        return "not free, or not its turn"
     return SHORT.get(row["reason_code"]) or fitting(sentence, room)
 
 

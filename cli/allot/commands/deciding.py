@@ -19,8 +19,8 @@ OPTIONS = {
     "useless_on": "--useless-after", "why": "--why", "otherwise": "--otherwise", "reason": "--reason", "text": "TEXT",
     "acting_for": "--for",
 }  # fmt: skip
-STATES = ("open", "decided", "draft", "returned", "submitted", "approved", "denied", "withdrawn")
-STYLES = {"submitted": "warn", "returned": "warn", "approved": "good", "denied": "bad"}
+STATES = ("open", "decided", "draft", "returned", "submitted", "approved", "applied", "denied", "withdrawn")
+STYLES = {"submitted": "warn", "returned": "warn", "approved": "good", "applied": "good", "denied": "bad"}
 
 
 @click.group(invoke_without_command=True, short_help="Ask for more share; list, show and answer requests.")

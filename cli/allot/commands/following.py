@@ -13,7 +13,7 @@ from allot.app import App, asks, workload_argument
 from allot.client import Portal
 from allot.failures import DONE, FAILED, UNREACHABLE, Failure
 from allot.screen import clean, note
-from allot.sentences import OPEN, reason
+from allot.sentences import OPEN, bare_reason
 from allot.words import Duration, duration, now
 
 POLL_S, LONGEST_POLL_S = 1.0, 5.0
@@ -156,7 +156,7 @@ def follow_until_over(app: App, code: str, *, rank: int = 0, run: int | None = N
                 at_run, offset = latest, 0
                 continue
         if row["state"] != said and row["state"] in ("queued", "held"):
-            note(f"allot: {code} is {row['state']}: {clean(reason(row, now()))}")
+            note(f"allot: {code} is {row['state']}. {clean(bare_reason(row, now()))}")
         said = row["state"]
         time.sleep(poll_s)
         poll_s = min(LONGEST_POLL_S, poll_s * 1.5)

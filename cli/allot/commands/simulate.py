@@ -18,7 +18,7 @@ from allot.commands.following import Patient
 from allot.failures import DONE, FAILED, USAGE, Failure
 from allot.screen import Column, Screen, Table, clean, note, put
 from allot.sentences import ago
-from allot.words import DASH, Instant, ShareOf, duration, hours, now, percent, seconds
+from allot.words import DASH, Instant, ShareOf, duration, hours, hours_word, now, percent, seconds
 
 POLL_S = 1.0
 OVER = ("finished", "failed", "cancelled")
@@ -34,6 +34,9 @@ COUNTS = {"preemptions": "preemptions", "started": "workloads started", "ended":
 OPTIONS = {
     "scenario": "FILE",
     "variants": "--variant",
+    "knob": "--sweep",
+    "values": "--sweep",
+    "seeds": "--seeds",
     "sweep.knob": "--sweep",
     "sweep.values": "--sweep",
     "sweep.seeds": "--seeds",
@@ -260,7 +263,7 @@ def shown(app: App, number: int) -> int:
     """Wait until it is over, then its results."""
     row = waited(app, number)
     if not app.give(row):
-        tell(app.screen, row)
+        tell(app.screen, row, app.unit(row["cluster"]) if row["cluster"] else "gpu")
     if row["state"] == "failed" and app.as_json:
         note(f"allot: simulation {number} has failed: {clean(row['error'])}")
     return DONE if row["state"] == "finished" else FAILED
@@ -283,7 +286,7 @@ def waited(app: App, number: int) -> dict[str, Any]:
         time.sleep(POLL_S)
 
 
-def tell(screen: Screen, row: Mapping[str, Any]) -> None:
+def tell(screen: Screen, row: Mapping[str, Any], kind: str) -> None:
     """The variants side by side, or a sweep's values below one another."""
     state = screen.paint(row["state"], STATES.get(row["state"], ""))
     title = clean(row["title"]) or row["kind"]
@@ -302,10 +305,10 @@ def tell(screen: Screen, row: Mapping[str, Any]) -> None:
     if row["kind"] == "sweep":
         values(screen, parts)
         return
-    side_by_side(screen, parts)
+    side_by_side(screen, parts, kind)
 
 
-def side_by_side(screen: Screen, parts: Sequence[Mapping[str, Any]]) -> None:
+def side_by_side(screen: Screen, parts: Sequence[Mapping[str, Any]], kind: str) -> None:
     """A column for each variant."""
     table = Table([Column(""), *(Column(clean(part["name"]), is_number=True) for part in parts)])
 
@@ -322,20 +325,23 @@ def side_by_side(screen: Screen, parts: Sequence[Mapping[str, Any]]) -> None:
     line("9 in 10 wait at most", lambda figures: "", row="dim")
     for name, word in CLASSES.items():
         line(f"  {word}", lambda figures, name=name: _wait(figures, name, "p90_s"))  # type: ignore[misc]
-    line("GPU-hours, of owed", lambda figures: "", row="dim")
-    nodes = parts[0]["figures"]["nodes"]
-    for code in nodes:
-        if code:
-            lead = "  " * (1 + _depth(code, nodes))
-            line(f"{lead}{code}", lambda figures, code=code: _node(figures, code))  # type: ignore[misc]
+    line(f"{hours_word(kind)}, of owed", lambda figures: "", row="dim")
+    for code, depth in _from_the_top(parts[0]["figures"]["nodes"]):
+        line("  " * depth + code, lambda figures, code=code: _node(figures, code))  # type: ignore[misc]
     table.show(screen)
 
 
-def _depth(code: str, nodes: Mapping[str, Mapping[str, Any]]) -> int:
-    depth, parent = 0, nodes[code]["parent"]
-    while parent:
-        depth, parent = depth + 1, nodes[parent]["parent"]
-    return depth
+def _from_the_top(nodes: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """Every node below the root with its depth, each followed by what is below it."""
+    children: dict[str | None, list[str]] = {}
+    for code, node in nodes.items():
+        children.setdefault(node["parent"], []).append(code)
+    found, left = [], [(code, 1) for code in reversed(children.get("", []))]
+    while left:
+        code, depth = left.pop()
+        found.append((code, depth))
+        left += [(each, depth + 1) for each in reversed(children.get(code, []))]
+    return found
 
 
 def _wait(figures: Mapping[str, Any], name: str, which: str) -> str:

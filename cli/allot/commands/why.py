@@ -34,8 +34,8 @@ from allot.words import (
     with_unit,
 )
 
-SIBLINGS = 8
-"""Of one level, so many are shown beside one's own, unless all are wanted."""
+SIBLINGS, RUNS = 8, 10
+"""Of one level, so many are shown beside one's own, unless all are wanted; and so many of the last runs."""
 DAY_S = 86_400
 THEN = {
     "start": "would start now",
@@ -179,7 +179,7 @@ def levels(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime, is_
         if is_funded
         else f"free cycles in {days} days / entitled: who had fewer goes first"
     )
-    screen.head("The order, from the top down", f"{formula}, at {instant(told['as_of'], at)}")
+    screen.head("The order, from the top down", f"{formula}, as of {instant(told['as_of'], at)}")
     table = Table(level_columns(kind, is_funded))
     mark = "▸ " if screen.has_blocks else "> "
     for step in told["levels"]:
@@ -250,7 +250,8 @@ def runs(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> No
     """Its runs, each with its contract and its charge."""
     if not told["runs"]:
         return
-    screen.head("Runs")
+    earlier = len(told["runs"]) - RUNS
+    screen.head("Runs", f"the last {RUNS} of {len(told['runs']):,}" if earlier > 0 else "")
     table = Table(
         [
             Column("#", is_number=True),
@@ -264,8 +265,7 @@ def runs(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> No
             Column("HOW IT ENDED", is_text=True),
         ]
     )
-    for run in told["runs"]:
-        ended = run["end_reason"].replace("_", " ") + (f" by {run['preempted_by']}" if run["preempted_by"] else "")
+    for run in told["runs"][-RUNS:]:
         table.add(
             str(run["number"]),
             run["state"],
@@ -275,10 +275,19 @@ def runs(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> No
             clock(run["contract_ends_at"], at) if run["is_funded"] else "no contract",
             clock(run["ended_at"], at) if run["ended_at"] else "",
             hours(run["charged_milli_s"]) if run["is_funded"] else "free",
-            ended,
+            ended_how(run),
             c1=STATES.get(run["state"], ""),
         )
     table.show(screen, indent=2)
+
+
+def ended_how(run: Mapping[str, Any]) -> str:
+    """Who took its devices and by which rule, or how else a run ended."""
+    code = run["end_reason"]
+    rule = code[len("preempted_") :] if code.startswith("preempted_") else ""
+    if rule and run["preempted_by"]:
+        return f"taken by {run['preempted_by']} ({rule.replace('_', ' ')})"
+    return str(code.replace("_", " "))
 
 
 def preempted(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> None:
@@ -354,6 +363,7 @@ def try_other(app: App, *, code: str, gpus: int | None, min_runtime: int | None)
     cluster = app.portal.get("workloads", code)["cluster"]
     kind, at = app.unit(cluster), parsed(told["at"])
     screen = app.screen
+    put(f"{screen.paint(code, 'bold')}  what a pass at {instant(told['at'], at)} would do with it")
     for word, side in (("As it is", told["as_it_is"]), ("Tried", told["tried"])):
         screen.head(f"{word}: {with_unit(side['size_milli'], kind)}, contract {contract(side['min_runtime_s'])}")
         style = {"start": "good", "claim": "good", "refuse": "bad", "hold": "bad"}.get(side["action"], "")
