@@ -94,6 +94,18 @@ class Why(serializers.CharField):
         super().__init__(**{"max_length": 2_000, **more})
 
 
+class Simulation(serializers.IntegerField):
+    """The what-if that was looked at."""
+
+    def __init__(self) -> None:
+        """Need not be said."""
+        super().__init__(
+            required=False,
+            min_value=1,
+            help_text="number of the what-if that was looked at: its figures are kept with it",
+        )
+
+
 class Versioned(Strict):
     """What was read: an older version is refused (409), and nothing is changed. `If-Match` says the same (412)."""
 

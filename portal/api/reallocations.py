@@ -29,7 +29,7 @@ from portal.api.reallocations_out import (
     reallocations_out,
     with_all,
 )
-from portal.api.requests import FILTERS, Comments, LatestFirst, chosen
+from portal.api.requests import FILTERS, Comments, LatestFirst, chosen, looked_at
 from portal.api.scopes import DECIDE
 from portal.views.reallocation import reallocation_numbered
 from portal.views.request import request_numbered
@@ -208,6 +208,7 @@ class Apply(OneReallocation):
             request=row.request,
             draft=row,
             look_again_on=said.get("look_again_on"),
+            evidence=looked_at(self.person(), said),
         )
         return shown_reallocation(self, made, 201)
 

@@ -12,7 +12,7 @@ from budgets import desks
 from budgets.authority import may
 from budgets.glossary import lazily as meant
 from budgets.models import Person, Reallocation, State
-from portal.api.given import Answer, ClusterName, Code, Day, Shares, UserName, Versioned, Why, day, name_of
+from portal.api.given import Answer, ClusterName, Code, Day, Shares, Simulation, UserName, Versioned, Why, day, name_of
 from portal.api.problems import Strict
 from portal.api.requests_out import decidable_as, seen
 from portal.api.serializers import moment
@@ -46,9 +46,10 @@ class ReallocationChange(Versioned):
 
 
 class ApplyIn(Versioned):
-    """Why, where the draft doesn't say it; and when it is asked whether it worked."""
+    """Why, where the draft doesn't say it; what was looked at; and when it is asked whether it worked."""
 
     reason = Why(required=False)
+    simulation = Simulation()
     look_again_on = Day(allow_null=True, required=False)
     parent_version = serializers.IntegerField(
         min_value=1, required=False, help_text="of the node whose shares these are; as the draft read it unless said"

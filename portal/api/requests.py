@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import gettext
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
@@ -51,6 +52,7 @@ from portal.api.requests_out import (
     with_all,
 )
 from portal.api.scopes import DECIDE, SUBMIT
+from portal.views.reallocate import evidence_of
 from portal.views.request import file_answer, request_numbered
 from portal.views.requests import figures_of, visible
 
@@ -276,8 +278,23 @@ class Approve(OneRequest):
             ends_on=said.get("ends_on", row.ends_on),
             parent_version=said.get("parent_version"),
             look_again_on=said.get("look_again_on"),
+            evidence=looked_at(self.person(), said),
         )
         return shown_request(self, row)
+
+
+def looked_at(person: models.Person, said: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The figures of the what-if that was looked at, as they are kept with a decision.
+
+    Raises:
+        ValidationError: there is no such simulation that the person may see.
+    """
+    number = said.get("simulation")
+    found = evidence_of(person, number)
+    if number is not None and found is None:
+        message = gettext("There is no simulation {number}, or you may not see it.").format(number=number)
+        raise ValidationError({"simulation": [message]})
+    return found
 
 
 class Comments(Api):

@@ -19,6 +19,7 @@ from portal.api.given import (
     Code,
     Day,
     Shares,
+    Simulation,
     Versioned,
     day,
     name_of,
@@ -76,6 +77,7 @@ class ApproveIn(Answer):
     starts_on = Day(required=False, help_text="the day that is asked for unless said")
     ends_on = Day(allow_null=True, required=False, help_text="as asked for unless said; null is for good")
     look_again_on = Day(allow_null=True, required=False, help_text="when it is asked whether it worked")
+    simulation = Simulation()
     parent_version = serializers.IntegerField(
         min_value=1, required=False, help_text="of the node whose shares these are: a change since then is refused"
     )

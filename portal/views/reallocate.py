@@ -178,7 +178,7 @@ class Reallocate(Page):
                 common["draft"] = at.draft
             return reallocations.apply_directly(
                 parent=at.node, cluster=at.cluster, acting_for=acting_for, version=said["version"], request=at.request,
-                look_again_on=said["look_again_on"], evidence=_evidence(at.person, said["simulation"]), **common,
+                look_again_on=said["look_again_on"], evidence=evidence_of(at.person, said["simulation"]), **common,
             )  # fmt: skip
         if at.draft is not None:
             kept = reallocations.save_draft(reallocation=at.draft, version=said["draft_version"], **common)
@@ -340,7 +340,7 @@ def _pins(form: ReallocationForm) -> list[pinned.Pin]:
         return []
 
 
-def _evidence(person: Person, number: int | None) -> dict[str, Any] | None:
+def evidence_of(person: Person, number: int | None) -> dict[str, Any] | None:
     """The figures of the replay that was looked at, for the log."""
     found = replays.named(person, number) if number else None
     if found is None:

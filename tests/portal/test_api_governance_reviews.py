@@ -37,6 +37,7 @@ def test_a_draft_is_changed_and_applied(calm, as_person):
     assert (row["lines"], row["reason"]) == ([{"node": "A1", "before": 7_000, "after": 6_600}], "summer")
     assert fields(patch(mia, address, {"reason": "x"}, If_Match=made.headers["ETag"]), 412) == []
     assert fields(post(mia, f"{address}apply/", {"version": 1}), 409) == ["version"]
+    assert fields(post(mia, f"{address}apply/", {"simulation": 9})) == ["simulation"]
     applied = post(mia, f"{address}apply/", {"look_again_on": at(10)}, If_Match=changed.headers["ETag"])
     decision = done(applied, 201)
     assert (decision["state"], decision["decided_by"], decision["decision_reason"]) == ("applied", "mia", "summer")
