@@ -57,6 +57,8 @@ def values_of(lab: Laboratory) -> Values:
         "simulations/<int:number>": [number],
         "help/<slug:key>": ["manager"],
         "help/pictures/<str:name>": ["queue.png"],
+        "name": ["n01"],
+        "delivery": [1],
         "number": [1],
         "verb": ["none"],
     }

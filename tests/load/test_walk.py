@@ -37,6 +37,12 @@ MORE = (
     "/files/usage/?node=LAB&cluster=north",
     "/api/v1/budget/LAB/usage/?cluster=north",
     "/api/v1/workloads/?limit=200",
+    "/api/v1/requests/?limit=200",
+    "/api/v1/requests/?desk=mine&limit=200",
+    "/api/v1/reallocations/?limit=200",
+    "/api/v1/decisions/?limit=200",
+    "/api/v1/people/?limit=200",
+    "/api/v1/budget/P00/children/?limit=200",
 )
 """Addresses whose parameters ask for more than the plain page."""
 

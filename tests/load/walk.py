@@ -147,6 +147,8 @@ def values(world: World) -> Values:
         "nodes/<slug:cluster>/<str:name>": ["n000"],
         "requests/<int:number>": [request.pk, done.pk],
         "requests/<int:number>/files/<int:attachment>": [1],
+        "requests/<int:number>/attachments/<int:attachment>": [1],
+        "budget/<str:code>/roles/<int:grant>": [1],
         "reallocations/<int:number>": [proposed.pk, decided.reallocation_id],
         "reviews/<int:number>": [review.pk],
         "reviews/<int:number>/items/<int:position>": [1],
@@ -157,6 +159,8 @@ def values(world: World) -> Values:
         "simulations/<int:number>": [world.simulation, world.large_simulation],
         "help/<slug:key>": ["manager"],
         "help/pictures/<str:name>": ["queue.png"],
+        "name": ["n000"],
+        "delivery": [1],
         "number": [1],
         "verb": ["none"],
     }
