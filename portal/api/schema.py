@@ -57,11 +57,16 @@ MATCH_PARAMETER = OpenApiParameter(
     description='The ETag that GET gave, such as `"7"`: 412 if it was changed since.',
 )
 TAGS = {
-    "agent": "agents",
-    "audit": "audit",
     "budget": "budgets",
-    "clusters": "clusters",
-    "workloads": "workloads",
+    "tree": "budgets",
+    "shares": "budgets",
+    "nodes": "nodes",
+    "join-tokens": "nodes",
+    "repairs": "nodes",
+    "queue": "workloads",
+    "runs": "workloads",
+    **dict.fromkeys(("pyramid", "fairness", "waits", "squatting", "usage", "priorities", "pace"), "figures"),
+    "me": "tokens",
 }
 WORDS = re.compile(r"(?<=[.!?])\s")
 
@@ -135,14 +140,18 @@ class ApiSchema(AutoSchema):
         return super()._get_paginator() if self.method == "GET" else None
 
     def get_summary(self) -> str | None:
-        """The first sentence of what the method does; `_get_response_bodies` has the rest."""
-        return WORDS.split(self._said_of_method(), 1)[0].rstrip(".") or None
+        """In a line: what is there (GET), or what is done."""
+        said = self._said_of_view() if self.method == "GET" else self._said_of_method()
+        return WORDS.split(said, maxsplit=1)[0].rstrip(".") or None
 
     def get_description(self) -> str:
         """What the view is, and what the method does."""
-        view = " ".join((self.view.__class__.__doc__ or "").split("\n\n")[0].split())
         scope = scopes.scope_of(self.view, self.method)
-        return "\n\n".join(each for each in (view, self._said_of_method(), SCOPE_WORDS.get(scope or "", "")) if each)
+        said = (self._said_of_view(), self._said_of_method(), SCOPE_WORDS.get(scope or "", ""))
+        return "\n\n".join(each for each in said if each)
+
+    def _said_of_view(self) -> str:
+        return " ".join((self.view.__class__.__doc__ or "").split("\n\n")[0].split())
 
     def _said_of_method(self) -> str:
         said = getattr(self.view, self.method.lower(), None).__doc__ or ""
@@ -153,9 +162,10 @@ class ApiSchema(AutoSchema):
         return {"x-scope": scopes.scope_of(self.view, self.method)}
 
     def get_tags(self) -> list[str]:
-        """By what the address begins with."""
-        first = self._tokenize_path()[:1]
-        return [TAGS.get(each, each.replace("-", " ")) for each in first]
+        """By what it is about: the first word of the address, or one after it that says more."""
+        words = self._tokenize_path()
+        said = next((TAGS[each] for each in words[1:] if each in TAGS), None)
+        return [said or TAGS.get(words[0], words[0].replace("-", " "))]
 
     def _get_response_bodies(self, direction: Any = "response") -> dict[str, Any]:
         """What is given, and the problems that may be answered instead."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
+from markdown_it import MarkdownIt
 
 from budgets import glossary
 from portal import guides
+from portal.api import shown
 from portal.pages import Page, render_page
 
 
@@ -37,6 +40,21 @@ class GuidePage(Page):
             raise Http404(gettext("There is no guide {key!r}.").format(key=key))
         context = {"here": "help", "key": key, "guide": guides.page(key), "guides": guides.GUIDES.values()}
         return render_page(request, "guide", context)
+
+
+class ApiReference(Page):
+    """The API as its description has it: every operation by subject; one with all that it takes and gives."""
+
+    def get(self, request: HttpRequest, key: str = "") -> HttpResponse:
+        """The page."""
+        if not key:
+            reader = MarkdownIt("commonmark", {"html": False})
+            said = mark_safe(reader.render(shown.CONVENTIONS))  # a text of ours, with HTML turned off
+            return render_page(request, "api_reference", {"here": "help", "said": said, "tags": shown.by_tag()})
+        operation = shown.operations().get(key)
+        if operation is None:
+            raise Http404(gettext("The API has no operation {key!r}.").format(key=key))
+        return render_page(request, "api_operation", {"here": "help", "operation": operation})
 
 
 class Picture(Page):

@@ -15,7 +15,11 @@ OPERATORS = (401, 403, 403, 403, 400)
 QUESTION = ("sign in", 403, 403, 403, 200)
 ASKED = ("sign in", 403, 403, 403, 400)
 
+PAGE = ("sign in", 200, 200, 200, 200)
+
 OPERATIONS: list[tuple] = [
+    ("help/api/", "/help/api/", PAGE),
+    ("help/api/<slug:key>/", "/help/api/workloads_submit/", PAGE),
     ("clusters/<slug:cluster>/stop/", "/clusters/north/stop/", QUESTION),
     ("clusters/<slug:cluster>/stop/", "/clusters/north/stop/", ASKED, "post"),
     ("clusters/<slug:cluster>/start/", "/clusters/north/start/", QUESTION),

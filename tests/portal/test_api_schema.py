@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from django.conf import settings as django_settings
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
 from django.db import close_old_connections, transaction
@@ -31,7 +32,7 @@ from schemathesis.specs.openapi.checks import (
 from budgets.models import Role, RoleGrant
 from budgets.queries import today
 from budgets.services import tokens
-from portal.api.schema import described
+from portal.api.schema import as_yaml, described
 from scheduler.models import MaintenanceWindow, Pass
 from tests.portal.conftest import Laboratory
 from tests.portal.test_routes import governance, simulation
@@ -169,6 +170,11 @@ def test_nothing_of_the_description_is_a_guess(capsys: pytest.CaptureFixture[str
     described()
     warned = [line for line in capsys.readouterr().err.splitlines() if "Warning" in line or "Error" in line]
     assert warned == []
+
+
+def test_the_description_in_docs_is_that_of_the_code() -> None:
+    kept = (django_settings.BASE_DIR / "docs" / "openapi.yaml").read_text(encoding="utf-8")
+    assert kept == as_yaml(), "run: manage.py documents"
 
 
 def test_every_operation_has_a_scope_and_words(as_person: Callable[..., Any]) -> None:

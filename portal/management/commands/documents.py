@@ -1,4 +1,4 @@
-"""`manage.py documents`: write what of docs/ follows from the source: glossary, authority, worked examples."""
+"""`manage.py documents`: write what of docs/ follows from the source: glossary, authority, API, worked examples."""
 
 from typing import Any
 
@@ -8,13 +8,14 @@ from django.utils import translation
 
 from budgets import glossary
 from portal import authority_matrix
+from portal.api.schema import as_yaml
 from portal.demo import examples
 
 
 class Command(BaseCommand):
     """Write the files; the tests compare them."""
 
-    help = "Writes docs/glossary.md, docs/authority.md and the worked examples of the guides from the source."
+    help = "Writes docs/glossary.md, authority.md, openapi.yaml and the guides' worked examples from the source."
 
     def handle(self, *args: Any, **options: Any) -> None:
         """The glossary in English, as docs/ is; guides in the languages that they are there in."""
@@ -22,5 +23,6 @@ class Command(BaseCommand):
         with translation.override(settings.LANGUAGE_CODE):
             (folder / "glossary.md").write_text(glossary.as_markdown(), encoding="utf-8")
             (folder / "authority.md").write_text(authority_matrix.as_markdown(), encoding="utf-8")
+        (folder / "openapi.yaml").write_text(as_yaml(), encoding="utf-8")
         for path, text in examples.guides(folder):
             path.write_text(text, encoding="utf-8")
