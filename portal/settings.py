@@ -154,9 +154,10 @@ NOTICE_A_LOST_SERVER = {
 
 def database() -> dict:
     """The connection that DATABASE_URL names: PostgreSQL, or none at all."""
-    if not env.str("DATABASE_URL", default=""):
+    url = secret("DATABASE_URL")
+    if not url:
         return {"ENGINE": "portal.no_database"}
-    named = env.db_url("DATABASE_URL")
+    named = env.db_url_config(url)
     if named["ENGINE"] != "django.db.backends.postgresql":
         raise ImproperlyConfigured(
             "DATABASE_URL: only PostgreSQL is supported (postgres://user:password@host:port/name)"
@@ -203,7 +204,7 @@ LANGUAGE_COOKIE_SECURE = not IS_LOCAL
 
 # --- Broker -----------------------------------------------------------------------------------------------------------
 
-REDIS_URL = env.str("REDIS_URL", default="")
+REDIS_URL = secret("REDIS_URL")
 
 
 def broker_url(redis_url: str) -> str:
@@ -331,7 +332,8 @@ CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [SELF],
         "script-src": [SELF],
-        "style-src": [SELF, UNSAFE_INLINE],  # charts position their parts by style attributes
+        "style-src": [SELF],
+        "style-src-attr": [UNSAFE_INLINE],  # charts and bars position their parts by style attributes
         "img-src": [SELF, "data:", "blob:"],
         "connect-src": [SELF],
         "object-src": [NONE],

@@ -16,6 +16,10 @@ from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request
 Matter = TypeVar("Matter", Request, Reallocation)
 NAME_LENGTH = 120
 REASON_LENGTH = 2_000
+REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029")
+"""Characters that let the rest of a line be read in another order, or end it: a name with one of these looks like
+another. Scripts that are written from right to left need none of them.
+"""
 CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,15}")
 
 
@@ -40,12 +44,25 @@ def text(field: str, value: str, *, length: int) -> str:
     return clean
 
 
+def line(field: str, value: str, *, length: int) -> str:
+    """The same, of what names something: one line, which is read as it is written.
+
+    Raises:
+        InputError: as `text`; or it has several lines or tabs, or characters that reorder it.
+    """
+    clean = text(field, value, length=length)
+    if "\n" in clean or "\t" in clean:
+        raise InputError(field, gettext("must be one line without tabs"))
+    for character in sorted(REORDERING & set(clean)):
+        raise InputError(
+            field, gettext("must not hold the character U+{character:04X}").format(character=ord(character))
+        )
+    return clean
+
+
 def name(value: str) -> str:
     """A node's name: one line in any script."""
-    clean = text("name", value, length=NAME_LENGTH)
-    if "\n" in clean or "\t" in clean:
-        raise InputError("name", gettext("must be one line without tabs"))
-    return clean
+    return line("name", value, length=NAME_LENGTH)
 
 
 def code(value: str) -> str:

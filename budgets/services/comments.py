@@ -108,8 +108,8 @@ def attach(*, request: Request, by: Person, name: str, content: bytes) -> Attach
 def _file_name(name: str) -> str:
     """The last part of a name, as it is stored and offered for download."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
-    clean = checks.text("file", last, length=NAME_LENGTH)
-    if "\n" in clean or "\t" in clean or clean.startswith("."):
+    clean = checks.line("file", last, length=NAME_LENGTH)
+    if clean.startswith("."):
         raise InputError("file", gettext("must have a plain name on one line"))
     return clean
 

@@ -77,7 +77,7 @@ def plan(
             if type(value) is not int or not 0 <= value <= 100:
                 raise InputError(field, gettext("must be a whole number from 0 to 100"))
         new = Review.objects.create(
-            node=row, title=checks.text("title", title, length=TITLE_LENGTH), period_from=period_from,
+            node=row, title=checks.line("title", title, length=TITLE_LENGTH), period_from=period_from,
             period_until=period_until, meets_at=meets_at, applies_from=applies_from, opened_by=by,
             hands_back_below_percent=hands_back_below_percent, hands_back_percent=hands_back_percent,
         )  # fmt: skip

@@ -63,7 +63,7 @@ def create(
     if through is not None:
         raise NotAllowed("token.create", gettext("a token makes no tokens; sign in to the portal for that"))
     at = (now or timezone.now()).replace(microsecond=0)
-    clean = checks.text("name", name, length=NAME_LENGTH)
+    clean = checks.line("name", name, length=NAME_LENGTH)
     chosen = [scope for scope in Scope.values if scope in scopes]
     unknown = sorted(set(scopes) - set(chosen))
     if unknown or not chosen:

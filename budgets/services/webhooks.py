@@ -42,8 +42,17 @@ REPLAY_WINDOW_S = 300
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-DISGUISES = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32"))
-"""IPv6 addresses that stand for IPv4 ones, which a gateway would reach: NAT64, 6to4, Teredo."""
+NOT_PUBLIC = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        *("2002::/16", "2001::/23", "3fff::/20"),  # 6to4 and Teredo, which stand for IPv4 addresses; documentation
+        *("192.0.0.0/24", "192.88.99.0/24"),  # of protocols: NAT64, a cloud's metadata, relays
+        "168.63.129.16/32",  # looks public, and is a cloud's own wire server
+    )
+)
+"""What Python takes for global addresses, and is none that a receiver has."""
+UNICAST = ipaddress.ip_network("2000::/3")
+"""All that IPv6 has given out; what lies outside is a disguise (NAT64, mapped, site-local) or nobody's."""
 
 
 class NotDelivered(Exception):
@@ -144,7 +153,7 @@ def check_url(url: str) -> SplitResult:
         NotDelivered: no http(s) address with a host, or one with a user, a password or a fragment.
     """
     problem = NotDelivered(gettext("must be an address such as https://chat.example.org/hooks/7"))
-    if len(url) > URL_LENGTH or any(ord(character) <= 32 or ord(character) == 127 for character in url):
+    if len(url) > URL_LENGTH or not url.isprintable() or " " in url:
         raise problem
     try:
         parts = urlsplit(url)
@@ -189,7 +198,9 @@ def is_reachable(address: Address) -> bool:
         return is_reachable(address.ipv4_mapped)
     if any(address.version == network.version and address in network for network in settings.WEBHOOK_NETWORKS):
         return True
-    if any(address.version == network.version and address in network for network in DISGUISES):
+    if any(address.version == network.version and address in network for network in NOT_PUBLIC):
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address not in UNICAST:
         return False
     return address.is_global and not address.is_multicast and not address.is_reserved
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from portal.supervisor.place import Place, make_sockets_dir, remove_sockets_dir, servers_account
 from portal.supervisor.processes import Running, Service, start, stop, wait_ready
+from portal.supervisor.refusal import Refusal
 from portal.supervisor.servers import THROWAWAY_SETTINGS, Postgres, Valkey, find_programs, postgres_url, valkey_url
 
 
@@ -26,9 +27,24 @@ class Addresses:
         return {"DATABASE_URL": self.database_url, "REDIS_URL": self.redis_url}
 
 
+def named(name: str) -> str:
+    """What the environment names: in the variable, or in the file that NAME_FILE names; empty where in neither.
+
+    Raises:
+        Refusal: the file cannot be read.
+    """
+    path = os.environ.get(f"{name}_FILE", "")
+    if not path:
+        return os.environ.get(name, "")
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Refusal(f"{name}_FILE: cannot read {path}: {error.strerror}") from None
+
+
 def allot(place: Place) -> Addresses:
     """The addresses that the environment names, and new private ones for those it does not. Starts nothing."""
-    database_url, redis_url = os.environ.get("DATABASE_URL", ""), os.environ.get("REDIS_URL", "")
+    database_url, redis_url = named("DATABASE_URL"), named("REDIS_URL")
     if database_url and redis_url:
         return Addresses(database_url, redis_url, None, frozenset())
     private = {name for name, url in (("postgresql", database_url), ("valkey", redis_url)) if not url}

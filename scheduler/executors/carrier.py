@@ -129,7 +129,7 @@ class Carrier:
             if _digest(path) != answer["digest"]:
                 raise NotCarried("its saved directory was damaged on its way")
             with path.open("rb") as file:
-                self._run(uid, ["unpack", str(directory)], stdin=file)
+                self._run(uid, ["unpack", str(directory), str(self._max_bytes)], stdin=file)
         finally:
             path.unlink(missing_ok=True)
 

@@ -13,6 +13,7 @@ from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
+from budgets.services.checks import REORDERING
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
 
 NAME_LENGTH = 120
@@ -158,7 +159,7 @@ def _text(name: str, value: Any, length: int) -> None:
             name, gettext("must be at most {length} characters, not {value}").format(length=length, value=len(value))
         )
     for character in value:
-        if unicodedata.category(character) in ("Cc", "Cs"):
+        if unicodedata.category(character) in ("Cc", "Cs") or character in REORDERING:
             raise InputError(
                 name, gettext("must not hold the character U+{character:04X}").format(character=ord(character))
             )

@@ -31,6 +31,8 @@ DRIFT_SHOWN = 500
 WRITTEN_A_LOOK = 20
 """So many differences are written in one look: each takes half a second, and jobs wait meanwhile."""
 NAME_MAX = 60
+UNIX_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", re.ASCII)
+"""Whom Slurm can know. Others here are called what no user of Unix is, or what sacctmgr would take for an option."""
 
 
 def tend(link: SlurmLink, caller: Caller, now: datetime) -> list[str]:
@@ -136,7 +138,8 @@ def _users(
     grants = RoleGrant.objects.filter(queries.in_force(queries.today()), role=Role.MEMBER, person__is_active=True)
     members: dict[int, list[str]] = {}
     for node_id, user in grants.values_list("node_id", "person__username"):
-        members.setdefault(node_id, []).append(user)
+        if UNIX_USER.fullmatch(user):
+            members.setdefault(node_id, []).append(user)
     found: dict[str, set[str]] = {}
     for row in rows:
         if row.node.pk in leaves and row.node.pk in names:
