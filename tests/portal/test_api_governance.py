@@ -14,6 +14,7 @@ from django.utils import timezone
 from budgets.models import Comment, LedgerEntry, Reallocation, Request, Role, Share
 from budgets.queries import today
 from budgets.services import request_deadlines, tree
+from portal.views.requests import on_desk
 from tests.portal.conftest import Laboratory
 from tests.portal.governing import API, TODAY, asking, at, done, fields, get, patch, post, rows_of, submitted
 from tests.portal.test_requests import copied
@@ -158,6 +159,7 @@ def test_a_delegate_decides_for_who_is_away_up_to_a_limit(calm, as_person):
     small, large = submitted(as_person(calm.ada), calm), submitted(as_person(calm.ada), calm, more_basis_points=501)
     row = Request.objects.get(pk=small)
     assert [each["number"] for each in rows_of(nil, "/requests/?desk=mine")] == [large, small]
+    assert [each.pk for each in on_desk(calm.nil)[0]] == [small, large]  # as on the page, there the most urgent first
     assert get(nil, f"/requests/{small}/")["decidable_as"] == ["mia"]
     assert fields(post(nil, f"/requests/{small}/deny/", {"reason": "no"}), 403) == [""]  # not in their own right
     over = post(nil, f"/requests/{large}/deny/", {"reason": "no", "acting_for": "mia"})

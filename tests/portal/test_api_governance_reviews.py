@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from budgets.models import FollowUp, LedgerEntry, Reallocation, Request, Review, Role, RoleGrant, Share
+from budgets.models import Comment, FollowUp, LedgerEntry, Reallocation, Request, Review, Role, RoleGrant, Share
 from budgets.queries import today
 from budgets.services import shares as share_service
-from scheduler.models import Simulation
+from scheduler.models import Simulation, SimulationPart
 from tests.browser.everything import finished
 from tests.portal.governing import API, TODAY, at, done, fields, get, patch, post, rows_of, submitted
 from tests.portal.test_routes import simulation
@@ -308,3 +311,33 @@ def test_what_if_is_for_its_nodes_people(calm, as_person):
     for verb in ("cancel", "again"):
         assert post(ben, f"/simulations/{made.pk}/{verb}/").status_code == 404
     assert Request.objects.count() == 0
+
+
+@pytest.mark.parametrize("path", ["/reviews/", "/simulations/", "/follow-ups/", "/requests/{number}/comments/"])
+def test_queries_do_not_grow_with_rows(calm, as_person, path):
+    mia, number = as_person(calm.mia), submitted(as_person(calm.ada), calm)
+    address = f"{API}{path.format(number=number)}?limit=200"
+
+    def more(count: int) -> int:
+        """So many more of each, and the queries that they cost."""
+        period = {"period_from": today() - timedelta(days=7), "period_until": today(), "meets_at": timezone.now()}
+        common = {"node": calm.node["A"], "title": "t", "opened_by": calm.mia, **period}
+        Review.objects.bulk_create(Review(**common, state="planned") for _ in range(count))
+        Comment.objects.bulk_create(Comment(request_id=number, author=calm.mia, text="t") for _ in range(count))
+        asked = {"kind": "compare", "made_by": calm.ada, "cluster": calm.cluster, "title": "t", "asked": {}}
+        for row in Simulation.objects.bulk_create(Simulation(**asked) for _ in range(count)):
+            SimulationPart.objects.bulk_create(SimulationPart(simulation=row, number=n, name="v") for n in range(3))
+        drafts = [
+            Reallocation(parent=calm.node["A"], desk=calm.node["A"], cluster=calm.cluster, author=calm.mia, state="applied",
+                         starts_on=today(), base_version=1, decided_at=timezone.now(), applied_at=timezone.now())
+            for _ in range(count)
+        ]  # fmt: skip
+        rows = Reallocation.objects.bulk_create(drafts)
+        FollowUp.objects.bulk_create(FollowUp(reallocation=row, due_on=today()) for row in rows)
+        mia.get(address)
+        with CaptureQueriesContext(connection) as told:
+            assert len(mia.get(address).json()["results"]) >= count
+        return len(told)
+
+    few = more(2)
+    assert more(40) <= few
