@@ -327,11 +327,9 @@ def test_queries_do_not_grow_with_rows(calm, as_person, path):
         asked = {"kind": "compare", "made_by": calm.ada, "cluster": calm.cluster, "title": "t", "asked": {}}
         for row in Simulation.objects.bulk_create(Simulation(**asked) for _ in range(count)):
             SimulationPart.objects.bulk_create(SimulationPart(simulation=row, number=n, name="v") for n in range(3))
-        drafts = [
-            Reallocation(parent=calm.node["A"], desk=calm.node["A"], cluster=calm.cluster, author=calm.mia, state="applied",
-                         starts_on=today(), base_version=1, decided_at=timezone.now(), applied_at=timezone.now())
-            for _ in range(count)
-        ]  # fmt: skip
+        where = {"parent": calm.node["A"], "desk": calm.node["A"], "cluster": calm.cluster, "author": calm.mia}
+        when = {"starts_on": today(), "decided_at": timezone.now(), "applied_at": timezone.now()}
+        drafts = [Reallocation(**where, **when, state="applied", base_version=1) for _ in range(count)]
         rows = Reallocation.objects.bulk_create(drafts)
         FollowUp.objects.bulk_create(FollowUp(reallocation=row, due_on=today()) for row in rows)
         mia.get(address)
