@@ -56,6 +56,7 @@ def values_of(lab: Laboratory) -> Values:
         "simulator/<int:number>": [number := finished(simulation(lab)).pk],
         "simulations/<int:number>": [number],
         "help/<slug:key>": ["manager"],
+        "help/api/<slug:key>": ["requests_approve_create"],
         "help/pictures/<str:name>": ["queue.png"],
         "name": ["n01"],
         "delivery": [1],

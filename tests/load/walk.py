@@ -158,6 +158,7 @@ def values(world: World) -> Values:
         "simulator/<int:number>": [world.simulation, world.large_simulation],
         "simulations/<int:number>": [world.simulation, world.large_simulation],
         "help/<slug:key>": ["manager"],
+        "help/api/<slug:key>": ["requests_approve_create"],
         "help/pictures/<str:name>": ["queue.png"],
         "name": ["n000"],
         "delivery": [1],
