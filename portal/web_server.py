@@ -1,10 +1,12 @@
 """gunicorn's settings, but for the address (portal/supervisor/services.py)."""
 
 import gc
+import logging.config
+import os
 import signal
-from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings
 from gunicorn.glogging import Logger
 
 from portal.supervisor.processes import end_with_parent
@@ -16,20 +18,23 @@ threads = 4
 preload_app = True  # the workers share the memory of what is loaded before they fork
 graceful_timeout = 5
 timeout = 60
-accesslog = "-"
 control_socket_disable = True  # it would lie in the home folder
 
 
-class AgentsAside(Logger):
-    """Writes down every request but the agents' own that went well: these would be all there is to read."""
+class InOurLog(Logger):
+    """Has the server's own lines look as all others; requests have theirs from portal/logs_requests.py."""
 
-    def access(self, resp: Any, req: Any, environ: Any, request_time: Any) -> None:
-        """One line of the access log."""
-        if not req.path.startswith("/api/v1/agent/") or resp.status_code != HTTPStatus.OK:
-            super().access(resp, req, environ, request_time)
+    def setup(self, cfg: Any) -> None:
+        """Hand everything to the log of the settings."""
+        super().setup(cfg)
+        os.environ.setdefault("DJANGO_SETTINGS_MODULE", "portal.settings")
+        logging.config.dictConfig(settings.LOGGING)
+        for each in (self.error_log, self.access_log):
+            each.handlers.clear()
+            each.propagate = True
 
 
-logger_class = AgentsAside
+logger_class = InOurLog
 
 
 def when_ready(_server: Any) -> None:

@@ -13,6 +13,7 @@ import structlog
 from django.db import connection
 from django.utils import timezone
 from prometheus_client import Counter, Histogram
+from structlog.contextvars import bound_contextvars
 
 from budgets.models import Cluster
 from scheduler import snapshots
@@ -107,13 +108,22 @@ def _no_collection() -> Iterator[None]:
 
 
 def _decide_and_apply(cluster: Cluster, now: datetime | None) -> PassResult:
+    pass_id = passes.new_id()
+    with bound_contextvars(cluster=cluster.name, pass_id=pass_id):  # every line of it says so
+        return _timed(cluster, now, pass_id)
+
+
+def _timed(cluster: Cluster, now: datetime | None, pass_id: int) -> PassResult:
     began = time.perf_counter()
     loaded = snapshots.load(cluster, now)
     was_loaded = time.perf_counter()
     plan = decide(loaded.snapshot, loaded.policy)
     was_decided = time.perf_counter()
     applied = passes.apply(
-        loaded, plan, timings={"load_ms": _ms(was_loaded - began), "decide_ms": _ms(was_decided - was_loaded)}
+        loaded,
+        plan,
+        timings={"load_ms": _ms(was_loaded - began), "decide_ms": _ms(was_decided - was_loaded)},
+        pass_id=pass_id,
     )
     was_applied = time.perf_counter()
     passes.note_apply_time(applied.stored, _ms(was_applied - was_decided))
@@ -127,8 +137,6 @@ def _decide_and_apply(cluster: Cluster, now: datetime | None) -> PassResult:
         DECISIONS_DROPPED.labels(cluster.name).inc(len(applied.dropped))
     (log.info if applied.has_changed else log.debug)(
         "pass",
-        pass_id=applied.stored.pk,
-        cluster=cluster.name,
         waiting=len(plan.order),
         changed=applied.has_changed,
         dropped=len(applied.dropped),
@@ -153,7 +161,8 @@ def tick(now: datetime | None = None) -> int:
     made = 0
     for cluster in Cluster.objects.all():
         try:
-            made += tick_one(cluster, now)
+            with bound_contextvars(cluster=cluster.name):
+                made += tick_one(cluster, now)
         except Exception:  # whatever it is: the other clusters go on, and the next tick tries this one again
             FAILURES.labels(cluster.name).inc()
             log.exception("cluster_failed", cluster=cluster.name)

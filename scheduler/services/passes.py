@@ -39,7 +39,17 @@ class Applied:
     dropped: Sequence[str] = ()
 
 
-def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = None) -> Applied:
+def new_id() -> int:
+    """The number of a pass that is to be made, before there is a row: what it logs from its beginning can name it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT nextval(pg_get_serial_sequence(%s, 'id'))", [Pass._meta.db_table])
+        (number,) = cursor.fetchone()
+    return int(number)
+
+
+def apply(
+    loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = None, pass_id: int | None = None
+) -> Applied:
     """Carry out a plan: start, claim, preempt, hold, release, reserve, and tell everybody who waits why.
 
     On a cluster that shadows, or that an operator has stopped, only the last: what the rest would have been is kept
@@ -49,9 +59,10 @@ def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = Non
         loaded: what the plan was made on.
         plan: the engine's.
         timings: `load_ms` and `decide_ms`, for the record.
+        pass_id: its number, where that was drawn before (`new_id`).
     """
     with events.changing(loaded.cluster.pk):
-        stored = _store(loaded, plan, timings or {})
+        stored = _store(loaded, plan, timings or {}, pass_id)
         work = Work(loaded, plan, stored)
         dropped = choose(work)
         stop = emergency.standing(loaded.cluster)
@@ -73,8 +84,9 @@ def apply(loaded: Loaded, plan: Plan, *, timings: Mapping[str, int] | None = Non
     return Applied(stored, bool(work.entries), dropped)
 
 
-def _store(loaded: Loaded, plan: Plan, timings: Mapping[str, int]) -> Pass:
+def _store(loaded: Loaded, plan: Plan, timings: Mapping[str, int], pass_id: int | None) -> Pass:
     return Pass.objects.create(
+        pk=pass_id,
         cluster=loaded.cluster,
         at=loaded.now,
         event_mark=loaded.event_mark,
