@@ -175,7 +175,9 @@ def _created(said: Said, rules: Rules) -> Identity | None:
     if not rules.creates:
         return None
     username = _username(said)
-    if Person.objects.filter(username=username).exists():
+    if Person.objects.filter(username__iexact=username).exists():
+        if (known := _known(said)) is not None:  # their own, of another window a moment ago
+            return known
         raise NotAllowed(
             "sign_in",
             gettext("There is an account {name!r} here already, and nobody has said that it is yours. Ask an "

@@ -132,6 +132,19 @@ def test_a_subject_stays_the_same_person_whatever_it_is_called(elsewhere):
     assert Person.objects.filter(identities__issuer=elsewhere.issuer).count() == 1
 
 
+def test_two_windows_at_once_are_one_person(elsewhere, monkeypatch):
+    come()
+    known, asked = identities._known, []
+
+    def not_at_first(said):
+        asked.append(said)
+        return None if len(asked) == 1 else known(said)
+
+    monkeypatch.setattr(identities, "_known", not_at_first)
+    assert come().status_code == 302
+    assert (len(asked), Identity.objects.count(), Person.objects.filter(username="eva").count()) == (2, 1, 1)
+
+
 def test_what_is_asked_for(elsewhere):
     sent = Client().get("/login/openid/")
     asked = {name: values[0] for name, values in parse_qs(urlsplit(sent.headers["Location"]).query).items()}
@@ -302,6 +315,8 @@ def test_an_account_is_not_taken_over_by_its_name_or_address(elsewhere, calm):
     elsewhere.tell(preferred_username="ada", email="ada@example.org", email_verified=True)
     answer = come()
     assert (answer.status_code, "nobody has said that it is yours" in words_of(answer)) == (403, True)
+    elsewhere.tell(preferred_username="ADA")
+    assert come().status_code == 403
     assert Identity.objects.count() == 0
 
 

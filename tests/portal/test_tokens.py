@@ -9,7 +9,9 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern
 from django.utils import timezone
 from rest_framework.response import Response
@@ -219,6 +221,15 @@ def test_the_last_use_is_noted_to_the_minute(calm):
     assert seen == [at[0], at[0], at[2]]
 
 
+def test_a_token_costs_one_query_to_know_and_a_write_a_minute_at_most(calm):
+    client, found = client_of(calm.ada, "read"), []
+    for _ in range(3):
+        with CaptureQueriesContext(connection) as seen:
+            assert client.get("/api/v1/glossary/").status_code == 200
+        found.append([each["sql"].split()[0] for each in seen])
+    assert found == [["SELECT", "UPDATE"], ["SELECT"], ["SELECT"]]
+
+
 # --- a token can't outdo itself ---------------------------------------------------------------------------------------
 
 
@@ -308,6 +319,15 @@ def test_a_session_makes_one_over_the_api_and_sees_it_once(calm, as_person):
     assert client.get(answer.headers["Location"]).json()["name"] == "sweep"
     assert shown not in client.get(TOKENS).content.decode()
     assert [each["id"] for each in as_person(calm.ben).get(TOKENS).json()["results"]] == []
+
+
+def test_what_is_asked_for_twice_is_made_once_and_shown_once(calm, as_person):
+    client, body = as_person(calm.ada), {"name": "n", "scopes": ["read"], "days": 1}
+    first, again = (
+        client.post(TOKENS, body, content_type="application/json", headers={"Idempotency-Key": "k"}) for _ in range(2)
+    )
+    assert (first.status_code, again.status_code, AccessToken.objects.count()) == (201, 201, 1)
+    assert again.json() == {**first.json(), "token": None}
 
 
 def test_it_is_on_the_record(calm):
