@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.engine import Policy, Service, Workload
-from scheduler.engine.policies import Predictor, ShortestFirst, Tiresias, gittins_index, leaf_order_of
+from scheduler.engine.policies import Distribution, Predictor, ShortestFirst, Tiresias, leaf_order_of
 from scheduler.engine.policies.predicting import DEFAULT_S
 from scheduler.simulator import as_json, parse, simulate
 
@@ -54,7 +54,7 @@ def test_in_a_queue_whoever_started_first_goes_first() -> None:
      (8, 4, Fraction(1, 4)), (12, 4, 0), (12, 8, 0)],
 )  # fmt: skip
 def test_the_gittins_index(attained: int, quantum: int, index: Fraction) -> None:
-    assert gittins_index([4, 8, 12], attained, quantum) == index
+    assert Distribution([12, 4, 8]).gittins_index(attained, quantum) == index
 
 
 def test_with_a_known_distribution_the_index_decides_in_a_queue() -> None:

@@ -11,9 +11,9 @@ from ..values import DEVICE_MILLI
 from .leaf import LeafOrder, Standing
 from .predicting import Predictor
 from .shortest import ShortestFirst
-from .tiresias import Tiresias, gittins_index
+from .tiresias import Distribution, Tiresias
 
-__all__ = ["LeafOrder", "Predictor", "ShortestFirst", "Standing", "Tiresias", "gittins_index", "leaf_order_of"]
+__all__ = ["Distribution", "LeafOrder", "Predictor", "ShortestFirst", "Standing", "Tiresias", "leaf_order_of"]
 
 
 def leaf_order_of(policy: Policy, samples_milli_s: Sequence[int] = ()) -> LeafOrder | None:

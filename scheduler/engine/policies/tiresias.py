@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 
 from ..values import Service, Workload
 from .leaf import Standing
@@ -37,7 +38,7 @@ class Tiresias:
             raise ValueError("no workload needs less than no service")
         self.why = "has attained less service"
         self._limits_milli_s = tuple(limits_milli_s)
-        self._samples_milli_s = sorted(samples_milli_s)
+        self._known = Distribution(samples_milli_s)
 
     def queue(self, attained_milli_s: int) -> int:
         """The queue, from 0, of one that has attained so much: whoever has reached a limit is in the next."""
@@ -60,27 +61,43 @@ class Tiresias:
         return Standing(len(self._limits_milli_s) - queue, 0, changes_at_s)
 
     def _turn(self, service: Service, queue: int) -> int:
-        if not self._samples_milli_s:
+        if not self._known:
             return NEVER_STARTED if service.first_started_s is None else service.first_started_s
         last = queue == len(self._limits_milli_s)
-        quantum_milli_s = self._samples_milli_s[-1] + 1 if last else self._limits_milli_s[queue]
-        index = gittins_index(self._samples_milli_s, service.attained_milli_s, quantum_milli_s)
+        quantum_milli_s = self._known.most + 1 if last else self._limits_milli_s[queue]
+        index = self._known.gittins_index(service.attained_milli_s, quantum_milli_s)
         return -int(index * INDEX_SCALE * 1_000)
 
 
-def gittins_index(samples: Sequence[int], attained: int, quantum: int) -> Fraction:
-    """How likely a workload is to end within a quantum of service, by the service that it is expected to take for it.
+class Distribution:
+    """How much service workloads like these need in all, in any one unit."""
 
-    Args:
-        samples: total services of workloads like it, in any unit.
-        attained: what it has attained, in that unit.
-        quantum: the service that it would be given, in that unit.
+    def __init__(self, samples: Sequence[int]) -> None:
+        """From the total services of some that have ended."""
+        self._samples = sorted(samples)
+        self._sums = [0, *accumulate(self._samples)]
 
-    Returns:
-        P(S - a <= quantum | S > a) / E[min(S - a, quantum) | S > a]; 0 where no sample is larger than what it has.
-    """
-    left = [each - attained for each in samples if each > attained]
-    if not left:
-        return Fraction(0)
-    ending = sum(each <= quantum for each in left)
-    return Fraction(ending, sum(min(each, quantum) for each in left))
+    def __bool__(self) -> bool:
+        """Whether anything is known."""
+        return bool(self._samples)
+
+    @property
+    def most(self) -> int:
+        """The largest."""
+        return self._samples[-1]
+
+    def gittins_index(self, attained: int, quantum: int) -> Fraction:
+        """How likely one is to end within a quantum of service, by the service that it is expected to take for it.
+
+        Args:
+            attained: what it has attained.
+            quantum: the service that it would be given.
+
+        Returns:
+            P(S - a <= quantum | S > a) / E[min(S - a, quantum) | S > a]; 0 where no sample is larger than what it has.
+        """
+        first = bisect_right(self._samples, attained)
+        behind = bisect_right(self._samples, attained + quantum)
+        ending = behind - first
+        expected = self._sums[behind] - self._sums[first] - attained * ending + quantum * (len(self._samples) - behind)
+        return Fraction(ending, expected) if first < len(self._samples) else Fraction(0)
