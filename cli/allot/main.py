@@ -11,6 +11,7 @@ import click
 from allot import __version__
 from allot.app import App
 from allot.commands import (
+    api,
     budgets,
     deciding,
     following,
@@ -23,7 +24,7 @@ from allot.commands import (
     why,
     workloads,
 )
-from allot.failures import DONE, INTERRUPTED, MEANINGS, USAGE, Failure
+from allot.failures import DONE, FAILED, INTERRUPTED, MEANINGS, USAGE, Failure
 from allot.screen import clean
 
 BROKEN_PIPE = 141
@@ -38,7 +39,7 @@ SECTIONS: dict[str, Sequence[click.Command]] = {
         nodes.clusters, nodes.nodes, operating.drain, operating.resume, operating.health, operating.windows,
         operating.stop, operating.start,
     ],
-    "You": [signing.login, signing.logout, signing.whoami, signing.use, signing.completion],
+    "You": [signing.login, signing.logout, signing.whoami, signing.use, signing.completion, api.api],
 }  # fmt: skip
 EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
 
@@ -100,9 +101,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _said(error.format_message(), USAGE)
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if os.environ.get("ALLOT_DEBUG"):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        about = f"is the portal of another version than this allot, {__version__}? ALLOT_DEBUG=1 shows where"
+        return _said(f"the portal's answer is not as expected ({what}); {about}", FAILED)
     except SystemExit as ended:
         # Completion is over; or click has seen the same as below, and has wrapped the stream.
-        return BROKEN_PIPE if type(sys.stdout).__name__ == "PacifyFlushWrapper" else int(ended.code or DONE)
+        return BROKEN_PIPE if type(sys.stdout).__name__.endswith("PacifyFlushWrapper") else int(ended.code or DONE)
     except BrokenPipeError:
         # Whoever read has gone; nor can what is still buffered be flushed at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ from allot.screen import fitting
 from allot.words import clock, duration, instant, parsed, percent, plural, ratio, zone
 
 OPEN = ("queued", "starting", "running", "leaving", "unreachable", "held")
+STOPPED = "cluster_stopped"
 POINTED_AT = "at the instant given"
 """Where a stored sentence points at an instant that stands beside it."""
 SHORT = {

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 from allot import client
-from allot.failures import DONE, FAILED, NOT_ALLOWED, NOT_FOUND, UNREACHABLE, USAGE
+from allot.failures import CONFLICT, DONE, FAILED, NOT_ALLOWED, NOT_FOUND, UNREACHABLE, USAGE
+from allot.main import cli
+from click.shell_completion import ShellComplete
 
 from budgets.models import AccessToken
 from budgets.services import tokens
@@ -262,6 +264,50 @@ def test_who_am_i_and_what_is_there(ada: Run, world: World) -> None:
     assert world.tokens["ada"] not in done.out
     assert ada("clusters").rows[1][:3] == ["north", "16", "GPUs"]
     assert [row["name"] for row in ada("nodes", "--json").json] == ["n01", "n02"]
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "offered"),
+    [
+        (["why"], "B1-000", ["B1-0002", "B1-0001"]),
+        (["queue", "-c"], "", ["north"]),
+        (["drain"], "n", ["n01", "n02"]),
+        (["submit", "--leaf"], "", ["A1"]),
+        (["shares"], "a", ["A", "A1", "A2"]),
+        (["usage"], "B", ["B", "B1"]),
+        (["cancel"], "A1-0001", ["A1-0001"]),
+    ],
+)
+def test_a_tab_offers_what_the_portal_has(ada: Run, words: list[str], incomplete: str, offered: list[str]) -> None:
+    shell = ShellComplete(cli, {}, "allot", "_ALLOT_COMPLETE")
+    assert [each.value for each in shell.get_completions(words, incomplete)] == offered
+
+
+def test_anything_can_be_asked_of_the_api(ada: Run, as_who: Callable[[str], Run]) -> None:
+    assert [row["name"] for row in ada("api", "clusters").json] == ["north"]
+    assert ada("api", "/api/v1/workloads/", "limit=1", "find=A1-0001").json["results"][0]["code"] == "A1-0001"
+    assert len(ada("api", "workloads", "--all", "owner=me").json) > 1
+    ops = as_who("ops")
+    tag = ops("api", "clusters/north/policy", "--etag").out.strip()
+    change = json.dumps({"knobs": {"reservations": 2}, "reason": "try it"})
+    patch = ("api", "-X", "PATCH", "clusters/north/policy", "-d", "@-", "--if-match", tag)
+    assert ops(*patch, stdin=change).json["knobs"]["reservations"] == 2
+    assert ops(*patch, stdin=change).code == CONFLICT
+    assert ops("api", "clusters", "-d", "{").err.startswith("allot: --data: ")
+    assert ops("api", "clusters?x=1").code == USAGE
+    assert ops("api", "nowhere").code == NOT_FOUND
+
+
+def test_an_answer_of_another_version_is_one_line(ada: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client.Portal, "get", lambda *asked, **more: {})
+    done = ada("why", "A1-0001")
+    assert done.code == FAILED
+    assert re.fullmatch(
+        r"allot: the portal's answer is not as expected \(KeyError: .*ALLOT_DEBUG=1 shows where\n", done.err
+    )
+    monkeypatch.setenv("ALLOT_DEBUG", "1")
+    with pytest.raises(KeyError):
+        ada("why", "A1-0001")
 
 
 # --- logs, wait, cancel -----------------------------------------------------------------------------------------------

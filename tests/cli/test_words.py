@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 import click
 import pytest
-from allot import words
+from allot import sentences, words
 from allot.commands.following import Harmless
 from allot.failures import Failure
 from allot.screen import Column, Screen, Table, clean, fitting
@@ -182,3 +184,55 @@ def test_a_failure_names_the_option_in_place_of_the_field() -> None:
         "--gpus: too many; --env LD_PRELOAD: not allowed; the command (3): no text; all"
     )
     assert Failure("several\nlines").in_words({}) == "several lines"
+
+
+LATEST = "Tue 1 Dec, 14:00"
+FORETOLD = {
+    "low_at": "2026-11-30T14:20:00Z", "middle_at": "2026-11-30T15:10:00Z", "high_at": "2026-11-30T18:05:00Z",
+    "until": "2026-12-01T14:00:00Z", "draws": 30, "forecasts_known": 340, "forecasts_held": 269,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "Probably between 14:20 and 18:05 UTC; in half of the futures by 15:10 UTC."),
+        ({"middle_at": None}, "Probably between 14:20 and 18:05 UTC."),
+        (
+            {"high_at": None},
+            "Probably not before 14:20 UTC, perhaps after Tue 1 Dec, 14:00 UTC; in half of the futures by 15:10 UTC.",
+        ),
+        (
+            {"high_at": None, "middle_at": None},
+            f"Probably not before 14:20 UTC, perhaps after {LATEST} UTC; in more than half of the futures not by then.",
+        ),
+        (
+            {"low_at": None, "middle_at": None, "high_at": None},
+            "Probably after Tue 1 Dec, 14:00 UTC: in nine of ten futures it has not started by then.",
+        ),
+    ],
+)
+def test_a_forecast_is_a_range_in_words(utc: None, changed: dict[str, object], said: str) -> None:
+    assert sentences.forecast({**FORETOLD, **changed}, NOW) == said
+    assert sentences.record(FORETOLD).endswith("of the last 340 such ranges 79 % held.")
+
+
+def test_a_promise_is_an_instant_and_how_far_it_is(utc: None) -> None:
+    waits = {"min_runtime_s": 3_600, "reason_code": "waiting_capacity",
+             "reason": "Waiting: 8 GPUs come free at the instant given."}  # fmt: skip
+    told = {"workload": waits, "certain_at": "2026-11-30T14:38:00Z", "forecast": None}
+    assert sentences.when(told, NOW) == "It starts at the latest at 14:38 UTC (in 38 min)."
+    assert sentences.when({**told, "certain_at": None}, NOW).startswith("When it starts is not certain yet.")
+    shown = sentences.reason({**waits, "earliest_start_at": "2026-11-30T14:38:00Z"}, NOW)
+    assert shown == "Waiting: 8 GPUs come free by 14:38 UTC."
+    assert sentences.off_page("Fewer may fit: try it below.") == "Fewer may fit."
+
+
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine's clock is UTC's."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()

@@ -11,7 +11,7 @@ import click
 
 from allot.app import App, asks, workload_argument
 from allot.client import Portal
-from allot.failures import DONE, FAILED, UNREACHABLE, Failure
+from allot.failures import DONE, FAILED, UNREACHABLE, USAGE, Failure
 from allot.screen import clean, note
 from allot.sentences import OPEN, bare_reason
 from allot.words import Duration, duration, now
@@ -93,7 +93,9 @@ class Patient:
 @asks
 def logs(app: App, *, code: str, follow: bool, rank: int, run_number: int | None, tail: int | None, raw: bool) -> int:
     """Print what a rank of a workload has printed, of its last run unless said."""
-    if follow and not app.as_json:
+    if follow and (app.as_json or tail is not None):
+        raise Failure("--follow prints text as it comes: leave out --json and --tail", USAGE)
+    if follow:
         return follow_until_over(app, code, rank=rank, run=run_number, raw=raw)
     asked: dict[str, Any] = {"rank": rank, "run": run_number, "tail": None if tail is None else tail * LINE_BYTES}
     page = app.portal.get("workloads", code, "logs", **asked)

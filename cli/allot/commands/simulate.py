@@ -261,7 +261,12 @@ def simulations(app: App, *, number: int | None, rows: int, cancel: bool) -> int
 
 def shown(app: App, number: int) -> int:
     """Wait until it is over, then its results."""
-    row = waited(app, number)
+    try:
+        row = waited(app, number)
+    except KeyboardInterrupt:
+        if sys.stderr.isatty():
+            note(f"\nSimulation {number} goes on: allot simulations {number}")
+        raise
     if not app.give(row):
         tell(app.screen, row, app.unit(row["cluster"]) if row["cluster"] else "gpu")
     if row["state"] == "failed" and app.as_json:

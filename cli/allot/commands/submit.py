@@ -120,6 +120,8 @@ def submit(app: App, *, follow: bool, quiet: bool, leaf: str | None, cluster: st
     Sent twice because an answer was lost, it is still submitted once.
     """
     app.options = OPTIONS
+    if follow and app.as_json:
+        raise Failure("--follow prints text as it comes: leave out --json", USAGE)
     if follow and said["array"] > 1:
         raise Failure("--follow: an array has many outputs; `allot logs -f ID` follows one", USAGE)
     body = asked(said)
