@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 from redis import RedisError
 
-from portal import metrics_facts, metrics_http, metrics_shared
+from portal import health_signs, metrics_facts, metrics_http, metrics_shared
 from portal.metrics_access import is_reader
 from scheduler import loop
 
@@ -61,6 +61,26 @@ def forget() -> None:
         _kept = None
 
 
+def signs() -> Iterable[Metric]:
+    """How long ago the clock and the workers gave a sign of life, and what waits for workers in the broker.
+
+    Raises:
+        RedisError: the broker does not answer.
+    """
+    ages = GaugeMetricFamily(
+        "allotment_sign_age_seconds", "How long ago this service gave a sign of life", labels=["service"]
+    )
+    for service, at_s in sorted(health_signs.seen().items()):
+        ages.add_metric([service], max(0.0, time.time() - at_s))
+    lengths = GaugeMetricFamily(
+        "allotment_broker_queue_length", "Tasks that wait in the broker for a worker", labels=["queue"]
+    )
+    client = metrics_shared.broker()
+    for queue in ("celery", health_signs.SIMULATIONS_QUEUE) if client is not None else ():
+        lengths.add_metric([queue], float(client.llen(queue)))  # type: ignore[union-attr, arg-type]
+    return [ages, lengths]
+
+
 class Everything(Collector):
     """Facts and counts. What can't be had is left out, and `allotment_scrape_success` says so."""
 
@@ -80,6 +100,7 @@ class Everything(Collector):
         began_s = time.perf_counter()
         try:
             found += metrics_shared.Shared().collect()
+            found += signs()
             went.add_metric(["processes"], 1)
         except (RedisError, OSError) as error:
             log.warning("metrics_not_read", part="processes", error=str(error))

@@ -136,6 +136,12 @@ def clusters(asked: Asked) -> Iterator[Metric]:
     yield gauge("pass_interval_seconds", "How often a pass is due at least", ["cluster"], every)
 
 
+def stops(asked: Asked) -> Iterator[Metric]:
+    """Which clusters somebody has stopped."""
+    rows = [((name,), is_stopped) for name, is_stopped in asked.rows(sql.STOPPED)]
+    yield gauge("cluster_stopped", "Whether an emergency stop is in force on the cluster", ["cluster"], rows)
+
+
 def queue(asked: Asked) -> Iterator[Metric]:
     """What is open, by state and class."""
     rows = asked.rows(sql.QUEUE)
@@ -379,7 +385,8 @@ def budgets(asked: Asked) -> Iterator[Metric]:
 PARTS: dict[str, Callable[[Asked], Iterable[Metric]]] = {
     part.__name__: part
     for part in (
-        clusters, queue, waits, nodes, heartbeats, runs, passes, executors, simulator, telling, governance, budgets
+        clusters, stops, queue, waits, nodes, heartbeats, runs, passes, executors, simulator, telling, governance,
+        budgets,
     )
 }  # fmt: skip
 """In this order, since `clusters` says for which the others say 0."""

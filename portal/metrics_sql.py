@@ -14,6 +14,10 @@ FROM budgets_cluster c LEFT JOIN LATERAL (
     SELECT knobs FROM scheduler_policyversion WHERE cluster_id = c.id ORDER BY number DESC LIMIT 1
 ) p ON true ORDER BY c.position, c.name"""
 
+STOPPED = """
+SELECT c.name, EXISTS (SELECT FROM scheduler_emergencystop WHERE cluster_id = c.id AND ended_at IS NULL)::int
+FROM budgets_cluster c"""
+
 QUEUE = f"""
 SELECT c.name, w.state, w.workload_class, count(*), sum(w.size_milli) / 1000.0,
     extract(epoch FROM %(now)s - min(w.submitted_at))
