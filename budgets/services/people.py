@@ -14,7 +14,7 @@ from django.utils.translation import gettext
 
 from budgets import hooks
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Delegation, Identity, Kind, Person, Role, RoleGrant
+from budgets.models import AccessToken, BudgetNode, Delegation, Identity, Kind, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import checks, delegations, ledger, messages, request_deadlines
 
@@ -82,6 +82,7 @@ def erase_name(*, person: Person, by: Person, reason: str) -> Person:
         row.set_unusable_password()
         row.save()
         Identity.objects.filter(person=row).delete()
+        AccessToken.objects.filter(person=row).update(name="erased")
         _entry("person.erased", row, by, checks.reason(reason, by))
         return row
 

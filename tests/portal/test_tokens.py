@@ -19,9 +19,9 @@ from rest_framework.test import APIRequestFactory
 from rest_framework.views import APIView
 
 from budgets.errors import InputError, NotAllowed
-from budgets.models import AccessToken, Cluster, LedgerEntry, Message, Role, RoleGrant, Scope
+from budgets.models import AccessToken, Cluster, Identity, LedgerEntry, Message, Role, RoleGrant, Scope
 from budgets.queries import today
-from budgets.services import people, roles, tokens
+from budgets.services import identities, people, roles, tokens
 from portal.api import scopes, urls
 from portal.api.authentication import TokenAuthentication
 from scheduler.models import Workload
@@ -371,6 +371,18 @@ def test_who_is_disabled_loses_them_for_good(calm):
     assert token.ended_at is not None
     entry = LedgerEntry.objects.get(verb="token.revoked")
     assert (entry.person_id, entry.reason) == (None, "the account was disabled")
+
+
+def test_an_erased_name_is_not_in_what_tokens_were_called_or_linked_to(calm):
+    granted(calm.nil, calm.node["LAB"], Role.ADMINISTRATOR)
+    token, _ = tokens.create(person=calm.ada, name="Ada's laptop", scopes=["read"], days=1)
+    identities.link(person=calm.ada, issuer="https://login.example.org", subject="ada@example.org", by=None)
+    people.disable(person=calm.ada, by=calm.nil, reason="left")
+    people.erase_name(person=calm.ada, by=calm.nil, reason="asked for it")
+    token.refresh_from_db()
+    assert (token.name, Identity.objects.count()) == ("erased", 0)
+    entries = LedgerEntry.objects.values_list("before", "after", "reason")
+    assert not any("ada@example.org" in str(each) or "laptop" in str(each) for each in entries)
 
 
 def test_an_account_that_was_made_inactive_by_any_road_opens_nothing(calm):
