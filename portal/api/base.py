@@ -98,6 +98,7 @@ class Api(APIView):
             known |= {each.name for each in self.filters}
             known |= {FIELDS} if self.out is not None else set()
             known |= PAGE_PARAMETERS if self.pagination_class is not None else set()
+            self.asked()
         unknown = sorted(set(request.query_params) - known)
         if unknown:
             raise ValidationError({unknown[0]: [gettext("There is no such parameter.")]})

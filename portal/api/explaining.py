@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
-from django.utils.translation import gettext
-from drf_spectacular.utils import OpenApiParameter, extend_schema
-from rest_framework import serializers
+from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets.errors import InputError
 from budgets.models import Person
+from portal.api import filters
 from portal.api.base import Api
+from portal.api.explaining_out import ExplanationOut, PreemptedOut, TriedOut
 from portal.api.serializers import level, moment, pair
-from portal.api.workloads_out import WorkloadOut, workload
+from portal.api.workloads_out import workload
 from portal.binding import GroupLine, binding_of, lines_of
 from portal.views.preempted import preempted_run
 from portal.views.workload import workload_named
@@ -26,63 +26,13 @@ from scheduler.queries.preempted import Preempted, Preemption, RunLine, Side
 from scheduler.queries.trying import Answer, Tried, try_other
 from scheduler.queries.workload import Explanation, Neighbour, explanation
 
-DIGITS = 10
-"""Of a size in thousandths, at most."""
-
-
-class BindingOut(serializers.Serializer):
-    """What keeps a workload from starting, in a sentence, and what would change it, one for each thing."""
-
-    limit = serializers.CharField()
-    changes = serializers.ListField(child=serializers.CharField())
-
-
-class ExplanationOut(serializers.Serializer):
-    """Why, with the numbers."""
-
-    workload = WorkloadOut()
-    as_of = serializers.DateTimeField(allow_null=True)
-    promised_at = serializers.DateTimeField(allow_null=True)
-    certain_at = serializers.DateTimeField(allow_null=True)
-    forecast = serializers.DictField(allow_null=True)
-    levels = serializers.ListField(child=serializers.DictField())
-    ahead = serializers.ListField(child=serializers.DictField())
-    ahead_count = serializers.IntegerField()
-    ahead_by_reason = serializers.ListField(child=serializers.DictField())
-    runs = serializers.ListField(child=serializers.DictField())
-    preemptions = serializers.ListField(child=serializers.DictField())
-    charged_milli_s = serializers.IntegerField()
-    window_s = serializers.IntegerField(help_text="the lookback that the numbers are of")
-    binding = BindingOut(allow_null=True, help_text="of one that waits and was looked at by a pass")
-
-
-class TriedOut(serializers.Serializer):
-    """What a pass would do right now: as it is, and with what was tried."""
-
-    at = serializers.DateTimeField()
-    waiting = serializers.IntegerField()
-    as_it_is = serializers.DictField()
-    tried = serializers.DictField()
-
-
-class PreemptedOut(serializers.Serializer):
-    """One preemption: the stored decision, and what it cost."""
-
-    workload = WorkloadOut()
-    decision = serializers.DictField()
-    run = serializers.DictField()
-    safe_s = serializers.IntegerField()
-    open_s = serializers.IntegerField()
-    saved_s = serializers.IntegerField()
-    lost_milli_s = serializers.IntegerField()
-    next_run = serializers.DictField(allow_null=True)
-    forecast = serializers.DictField(allow_null=True)
-
 
 class Explain(Api):
     """Why: the order from the root down, who is ahead, when it may start, its runs and preemptions."""
 
-    @extend_schema(responses=ExplanationOut)
+    out = ExplanationOut
+
+    @extend_schema(operation_id="workload_explain", responses=ExplanationOut)
     def get(self, request: Request, code: str) -> Response:
         """The numbers behind its sentence."""
         told = explanation(workload_named(code))
@@ -93,16 +43,17 @@ class Explain(Api):
 class TryOther(Api):
     """What would become of a waiting workload if it asked for something else; nothing is changed."""
 
-    known = frozenset({"size_milli", "min_runtime_s"})
-
-    @extend_schema(
-        responses=TriedOut,
-        parameters=[OpenApiParameter("size_milli", int), OpenApiParameter("min_runtime_s", int)],
+    out = TriedOut
+    filters = (
+        filters.whole("size_milli", "another size, in thousandths of the unit", at_most=2_000_000_000),
+        filters.whole("min_runtime_s", "another contract, in seconds", at_most=2_000_000_000),
     )
+
+    @extend_schema(operation_id="workload_try", responses=TriedOut)
     def get(self, request: Request, code: str) -> Response:
         """The engine's answer on the present snapshot. What is not given stays as it is."""
-        row = workload_named(code)
-        size, contract = (_whole(request, name) for name in ("size_milli", "min_runtime_s"))
+        row, said = workload_named(code), self.asked()
+        size, contract = said["size_milli"], said["min_runtime_s"]
         try:
             answer = try_other(row, size_milli=size, min_runtime_s=contract)
         except InputError as error:
@@ -114,7 +65,9 @@ class TryOther(Api):
 class WhyPreempted(Api):
     """Why one run was preempted."""
 
-    @extend_schema(responses=PreemptedOut)
+    out = PreemptedOut
+
+    @extend_schema(operation_id="run_preempted", responses=PreemptedOut)
     def get(self, request: Request, code: str, number: int) -> Response:
         """The stored decision with its numbers."""
         told = preempted_run(workload_named(code), number)
@@ -123,16 +76,6 @@ class WhyPreempted(Api):
         if told.next_run is None and told.run.ended_at is not None:
             foretold = forecast.of_workload(told.workload, told.run.ended_at, now)
         return Response(preempted_out(told, foretold, self.person()))
-
-
-def _whole(request: Request, name: str) -> int | None:
-    """A whole number of the URL; None where it is not given."""
-    text = request.query_params.get(name, "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS):
-        raise ValidationError({name: [gettext("{text!r} is not a whole number.").format(text=text)]})
-    return int(text)
 
 
 def answered(answer: Answer) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import Any
 
 from django.http import Http404
 from django.utils.translation import gettext
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from budgets.authority import may, nodes_with
 from budgets.models import BudgetNode, Role
+from portal.api import filters
 from portal.api.base import Api
 from portal.api.figures_out import (
     FairnessOut,
@@ -27,6 +28,7 @@ from portal.api.figures_out import (
     WaitsOut,
 )
 from portal.api.serializers import books, moment
+from portal.api.usage import CLUSTER, PERIOD
 from portal.pace import pace_of, span_named
 from portal.pages import cluster_named, clusters, whole_number
 from portal.period import Period, period_named
@@ -39,15 +41,8 @@ from scheduler.queries import fairness, people_usage, priorities, pyramid, squat
 from scheduler.queries.behind import Window
 from scheduler.queries.pace import Pace
 
-PERIOD = frozenset({"window", "from", "until", "as_of"})
-PERIOD_PARAMETERS = [
-    OpenApiParameter("window", str, description="1d, 7d or 28d, up to the last hour that is over; 7d unless said"),
-    OpenApiParameter("from", str, description="a day, with `until`, both included"),
-    OpenApiParameter("until", str),
-    OpenApiParameter("as_of", str, description="the end of the window: a day that is over"),
-]
-NODE = OpenApiParameter("node", str, description="the code of a budget node; the root unless said")
-CLUSTER = OpenApiParameter("cluster", str)
+NODE = filters.text("node", "the code of a budget node; the root unless said", at_most=16)
+PAGE = filters.whole("page", "from 1", at_least=1, at_most=100_000)
 
 
 def between(period: Period) -> dict[str, Any]:
@@ -63,9 +58,10 @@ def ratio(part: int, whole: int) -> list[int] | None:
 class Pyramid(Api):
     """The pyramid of a cluster."""
 
-    known = PERIOD
+    out = PyramidOut
+    filters = PERIOD
 
-    @extend_schema(responses=PyramidOut, parameters=PERIOD_PARAMETERS)
+    @extend_schema(operation_id="pyramid", responses=PyramidOut)
     def get(self, request: Request, cluster: str) -> Response:
         """Availability, occupancy, impact, utilization."""
         where, period = cluster_named(cluster, clusters()), period_named(request)
@@ -103,9 +99,10 @@ def point(each: pyramid.Point) -> dict[str, Any]:
 class Fairness(Api):
     """Owed against delivered, lent and borrowed, at one level of the tree."""
 
-    known = PERIOD | {"node"}
+    out = FairnessOut
+    filters = (NODE, *PERIOD)
 
-    @extend_schema(responses=FairnessOut, parameters=[NODE, *PERIOD_PARAMETERS])
+    @extend_schema(operation_id="fairness", responses=FairnessOut)
     def get(self, request: Request, cluster: str) -> Response:
         """The children of a node."""
         where, period, parent = cluster_named(cluster, clusters()), period_named(request), parent_named(request)
@@ -147,9 +144,10 @@ def lent_rows(level: Level) -> list[dict[str, Any]]:
 class Waits(Api):
     """Waits by class."""
 
-    known = PERIOD | {"node"}
+    out = WaitsOut
+    filters = (NODE, *PERIOD)
 
-    @extend_schema(responses=WaitsOut, parameters=[NODE, *PERIOD_PARAMETERS])
+    @extend_schema(operation_id="waits", responses=WaitsOut)
     def get(self, request: Request, cluster: str) -> Response:
         """Of work at or below a node."""
         where, period, node = cluster_named(cluster, clusters()), period_named(request), node_of(request)
@@ -175,9 +173,10 @@ class Waits(Api):
 class Squatting(Api):
     """Devices that are held and do nothing."""
 
-    known = PERIOD | {"node", "page"}
+    out = SquattingOut
+    filters = (NODE, PAGE, *PERIOD)
 
-    @extend_schema(responses=SquattingOut, parameters=[NODE, OpenApiParameter("page", int), *PERIOD_PARAMETERS])
+    @extend_schema(operation_id="squatting", responses=SquattingOut)
     def get(self, request: Request, cluster: str) -> Response:
         """By child of a node; what is personal, to that person and those who manage them."""
         where, period, node = cluster_named(cluster, clusters()), period_named(request), node_of(request)
@@ -221,9 +220,10 @@ class Squatting(Api):
 class Priorities(Api):
     """Priorities inside a team, for its people and those above."""
 
-    known = PERIOD | {"cluster", "page"}
+    out = PrioritiesOut
+    filters = (CLUSTER, PAGE, *PERIOD)
 
-    @extend_schema(responses=PrioritiesOut, parameters=[CLUSTER, OpenApiParameter("page", int), *PERIOD_PARAMETERS])
+    @extend_schema(operation_id="priorities", responses=PrioritiesOut)
     def get(self, request: Request, code: str) -> Response:
         """By leaf; what is personal, to that person and those who manage the node."""
         node = node_named(code)
@@ -266,18 +266,16 @@ class Priorities(Api):
 class PaceOf(Api):
     """How far a budget is used beside how far its time is gone."""
 
-    known = frozenset({"cluster", "pace", "pace_from", "pace_until", "as_of"})
-
-    @extend_schema(
-        responses=PaceOut,
-        parameters=[
-            CLUSTER,
-            OpenApiParameter("pace", str, description="week, month or quarter around the day; month unless said"),
-            OpenApiParameter("pace_from", str, description="a day, with `pace_until`, both included"),
-            OpenApiParameter("pace_until", str),
-            OpenApiParameter("as_of", str, description="seen from the end of that day"),
-        ],
+    out = PaceOut
+    filters = (
+        CLUSTER,
+        filters.one_of("pace", "around the day; month unless said", ["week", "month", "quarter"]),
+        filters.day("pace_from", "a day, with `pace_until`, both included"),
+        filters.day("pace_until", "the last day"),
+        filters.day("as_of", "seen from the end of that day"),
     )
+
+    @extend_schema(operation_id="budget_pace", responses=PaceOut)
     def get(self, request: Request, code: str) -> Response:
         """With a forecast to the end of the period."""
         node, where = node_named(code), cluster_named(request.query_params.get("cluster"), clusters())
@@ -311,9 +309,10 @@ def paced(found: Pace) -> dict[str, Any]:
 class PeopleUsage(Api):
     """What people used of a node."""
 
-    known = PERIOD | {"cluster"}
+    out = PeopleUsageOut
+    filters = (CLUSTER, *PERIOD)
 
-    @extend_schema(responses=PeopleUsageOut, parameters=[CLUSTER, *PERIOD_PARAMETERS])
+    @extend_schema(operation_id="budget_people", responses=PeopleUsageOut)
     def get(self, request: Request, code: str) -> Response:
         """All for those who manage it, and each for themselves."""
         node, where = node_named(code), cluster_named(request.query_params.get("cluster"), clusters())

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
+
+from portal.api.usage_out import BooksOut
+
+
+class Ratio(serializers.ListField):
+    """[numerator, denominator]; null where there was nothing to divide by, or nothing was measured."""
+
+    def __init__(self, **more: Any) -> None:
+        """Two whole numbers."""
+        super().__init__(
+            child=serializers.IntegerField(), **{"allow_null": True, "min_length": 2, "max_length": 2, **more}
+        )
 
 
 class PeriodOut(serializers.Serializer):
     """A time, half-open."""
+
+    start = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+
+
+class LayersOut(serializers.Serializer):
+    """The four figures, each of the one before it."""
+
+    availability = Ratio()
+    occupancy = Ratio()
+    impact = Ratio()
+    utilization = Ratio()
+
+
+class PyramidPointOut(LayersOut):
+    """One hour or day."""
 
     start = serializers.DateTimeField()
     end = serializers.DateTimeField()
@@ -17,14 +47,41 @@ class PyramidOut(PeriodOut):
 
     cluster = serializers.CharField()
     step = serializers.CharField()
-    layers = serializers.DictField()
-    phases_milli_s = serializers.DictField()
+    layers = LayersOut()
+    phases_milli_s = serializers.DictField(child=serializers.IntegerField(), help_text="held device time by phase")
     measured_milli_s = serializers.IntegerField()
     busy_milli_s = serializers.IntegerField()
     allocated_milli_s = serializers.IntegerField()
     unallocated_milli_s = serializers.IntegerField()
     free_milli_s = serializers.IntegerField()
-    points = serializers.ListField(child=serializers.DictField())
+    points = PyramidPointOut(many=True)
+
+
+class FairNodeOut(BooksOut):
+    """A node's books, and what it lent."""
+
+    node = serializers.CharField()
+    lent_milli_s = serializers.IntegerField()
+
+
+class LentOut(serializers.Serializer):
+    """Who ran on whose entitlement."""
+
+    borrower = serializers.CharField()
+    lender = serializers.CharField()
+    milli_s = serializers.IntegerField()
+
+
+class WaitedOut(serializers.Serializer):
+    """One of those who waited longest."""
+
+    code = serializers.CharField()
+    leaf = serializers.CharField()
+    workload_class = serializers.CharField()
+    size_milli = serializers.IntegerField()
+    submitted_at = serializers.DateTimeField()
+    first_started_at = serializers.DateTimeField(allow_null=True)
+    wait_s = serializers.IntegerField()
 
 
 class FairnessOut(PeriodOut):
@@ -32,10 +89,23 @@ class FairnessOut(PeriodOut):
 
     cluster = serializers.CharField()
     parent = serializers.CharField()  # type: ignore[assignment]
-    delivery = serializers.FloatField(allow_null=True)
-    nodes = serializers.ListField(child=serializers.DictField())
-    lent = serializers.ListField(child=serializers.DictField())
-    waited_longest = serializers.ListField(child=serializers.DictField())
+    delivery = serializers.FloatField(allow_null=True, help_text="how much of what was owed was given, 0 to 1")
+    nodes = FairNodeOut(many=True)
+    lent = LentOut(many=True)
+    waited_longest = WaitedOut(many=True)
+
+
+class ClassOut(serializers.Serializer):
+    """Waits of one class of work."""
+
+    workload_class = serializers.CharField()
+    first_starts = serializers.IntegerField()
+    median_s = serializers.IntegerField(allow_null=True)
+    p90_s = serializers.IntegerField(allow_null=True)
+    longest_s = serializers.IntegerField(allow_null=True)
+    bins = serializers.ListField(child=serializers.IntegerField())
+    not_started = serializers.IntegerField()
+    not_started_longest_s = serializers.IntegerField(allow_null=True)
 
 
 class WaitsOut(PeriodOut):
@@ -44,7 +114,37 @@ class WaitsOut(PeriodOut):
     cluster = serializers.CharField()
     node = serializers.CharField()
     bounds_s = serializers.ListField(child=serializers.IntegerField())
-    classes = serializers.ListField(child=serializers.DictField())
+    classes = ClassOut(many=True)
+
+
+class IdleNodeOut(serializers.Serializer):
+    """What stood idle below one node."""
+
+    node = serializers.CharField()
+    held_milli_s = serializers.IntegerField()
+    measured_milli_s = serializers.IntegerField()
+    idle_milli_s = serializers.IntegerField()
+    workloads = serializers.IntegerField()
+
+
+class IdlePersonOut(serializers.Serializer):
+    """What stood idle of one person's."""
+
+    name = serializers.CharField(allow_blank=True)
+    idle_milli_s = serializers.IntegerField()
+    workloads = serializers.IntegerField()
+
+
+class IdleWorkloadOut(serializers.Serializer):
+    """What of one workload stood idle."""
+
+    code = serializers.CharField()
+    owner = serializers.CharField(allow_null=True, allow_blank=True)
+    state = serializers.CharField()
+    size_milli = serializers.IntegerField()
+    idle_milli_s = serializers.IntegerField()
+    hours = serializers.IntegerField()
+    last_at = serializers.DateTimeField(allow_null=True)
 
 
 class SquattingOut(PeriodOut):
@@ -52,11 +152,39 @@ class SquattingOut(PeriodOut):
 
     cluster = serializers.CharField()
     node = serializers.CharField()
-    nodes = serializers.ListField(child=serializers.DictField())
-    people = serializers.ListField(child=serializers.DictField())
-    workloads = serializers.ListField(child=serializers.DictField())
+    nodes = IdleNodeOut(many=True)
+    people = IdlePersonOut(many=True)
+    workloads = IdleWorkloadOut(many=True)
     page = serializers.IntegerField()
     count = serializers.IntegerField()
+
+
+class RankOut(serializers.Serializer):
+    """Work of one priority."""
+
+    priority = serializers.IntegerField()
+    waiting = serializers.IntegerField()
+    running = serializers.IntegerField()
+    submitted = serializers.IntegerField()
+    held_milli_s = serializers.IntegerField()
+
+
+class LeafOut(serializers.Serializer):
+    """The priorities of one leaf."""
+
+    node = serializers.CharField()
+    submitted = serializers.IntegerField()
+    raised = serializers.IntegerField()
+    all_raised = serializers.BooleanField()
+    priorities = RankOut(many=True)
+
+
+class RaisedOut(serializers.Serializer):
+    """How often one person raised priorities."""
+
+    name = serializers.CharField(allow_blank=True)
+    submitted = serializers.IntegerField()
+    raised = serializers.IntegerField()
 
 
 class PrioritiesOut(PeriodOut):
@@ -64,10 +192,19 @@ class PrioritiesOut(PeriodOut):
 
     cluster = serializers.CharField()
     node = serializers.CharField()
-    leaves = serializers.ListField(child=serializers.DictField())
+    leaves = LeafOut(many=True)
     page = serializers.IntegerField()
     count = serializers.IntegerField()
-    people = serializers.ListField(child=serializers.DictField())
+    people = RaisedOut(many=True)
+
+
+class PaceForecastOut(serializers.Serializer):
+    """What may be used by the end of the period."""
+
+    low_milli_s = serializers.IntegerField()
+    middle_milli_s = serializers.IntegerField()
+    high_milli_s = serializers.IntegerField()
+    history_days = serializers.IntegerField()
 
 
 class PaceOut(PeriodOut):
@@ -80,10 +217,20 @@ class PaceOut(PeriodOut):
     cluster = serializers.CharField()
     at = serializers.DateTimeField()
     entitled_milli_s = serializers.IntegerField()
-    used = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
-    gone = serializers.ListField(child=serializers.IntegerField(), allow_null=True)
-    books = serializers.DictField()
-    forecast = serializers.DictField(allow_null=True)
+    used = Ratio()
+    gone = Ratio()
+    books = BooksOut()
+    forecast = PaceForecastOut(allow_null=True)
+
+
+class UsedOut(serializers.Serializer):
+    """What one person used; the last row may be `others` people together."""
+
+    name = serializers.CharField(allow_blank=True)
+    others = serializers.IntegerField()
+    charged_milli_s = serializers.IntegerField()
+    uncharged_milli_s = serializers.IntegerField()
+    workloads = serializers.IntegerField()
 
 
 class PeopleUsageOut(PeriodOut):
@@ -91,4 +238,4 @@ class PeopleUsageOut(PeriodOut):
 
     node = serializers.CharField()
     cluster = serializers.CharField()
-    people = serializers.ListField(child=serializers.DictField())
+    people = UsedOut(many=True)

@@ -17,6 +17,8 @@ from rest_framework.exceptions import ValidationError
 
 TEXT_MAX_CHARS = 80
 WHOLE_MAX = 2**31 - 1
+FIRST_YEAR, LAST_YEAR = 2000, 2999
+"""Days beyond can't be meant, and some arithmetic of days can't be done with them."""
 
 
 class Unreadable(Exception):
@@ -111,11 +113,12 @@ def day(name: str, description: str) -> Filter:
 
     def read(said: str) -> date:
         try:
-            return date.fromisoformat(said)
+            found = date.fromisoformat(said)
+            if FIRST_YEAR <= found.year <= LAST_YEAR:
+                return found
         except ValueError:
-            raise Unreadable(
-                gettext("{said!r} is not a date such as 2026-07-02").format(said=said[:TEXT_MAX_CHARS])
-            ) from None
+            pass
+        raise Unreadable(gettext("{said!r} is not a date such as 2026-07-02").format(said=said[:TEXT_MAX_CHARS]))
 
     return Filter(name, description, {"type": "string", "format": "date"}, read)
 
@@ -126,7 +129,7 @@ def instant(name: str, description: str) -> Filter:
     def read(said: str) -> datetime:
         try:
             found = datetime.fromisoformat(said)
-            if found.tzinfo is not None:
+            if found.tzinfo is not None and FIRST_YEAR <= found.year <= LAST_YEAR:
                 return found.astimezone(UTC)
         except (ValueError, OverflowError):
             pass

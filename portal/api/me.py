@@ -51,6 +51,7 @@ class Me(Api):
     """Who am I."""
 
     scopes = {"GET": ANY}
+    out = MeOut
 
     @extend_schema(responses=MeOut)
     def get(self, request: Request) -> Response:

@@ -58,6 +58,7 @@ class ResyncOut(serializers.Serializer):
 class Slurm(Api):
     """One cluster's Slurm."""
 
+    out = SlurmOut
     scopes = {"POST": "operate"}
 
     @extend_schema(responses=SlurmOut)

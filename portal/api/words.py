@@ -25,6 +25,8 @@ class TermSerializer(serializers.Serializer):
 class Glossary(Api):
     """Every word of the product with its one meaning."""
 
+    out = TermSerializer
+
     @extend_schema(responses=TermSerializer(many=True))
     def get(self, request: Request) -> Response:
         """All of them, in the order of the glossary."""
