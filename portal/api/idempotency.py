@@ -6,11 +6,13 @@ as new, since nothing was changed.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Collection
 from typing import Any
 
+from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext, gettext_lazy
@@ -83,7 +85,7 @@ def claim(request: Request, person: Person) -> Claimed:
     if not KEY.fullmatch(key):
         raise ValidationError({HEADER: [gettext("must be 1 to 100 visible ASCII characters")]})
     route = f"{request.method} {request.get_full_path()}"
-    said = json.dumps(request.data, sort_keys=True, default=str)
+    said = json.dumps(request.data, sort_keys=True, default=_plainly)
     digest = salted_hmac("portal.api.idempotency", f"{route}\n{said}", algorithm="sha256").hexdigest()
     try:
         claimed = kept_answers.claim(person=person, key=key, route=route[:300], digest=digest)
@@ -95,6 +97,17 @@ def claim(request: Request, person: Person) -> Claimed:
         row = claimed.answered
         raise AnsweredBefore(Response(row.body, status=row.status, headers={**row.headers, REPLAYED: "true"}))
     return claimed
+
+
+def _plainly(value: Any) -> str:
+    """What is not JSON in what was sent: of a file, what it holds."""
+    if not isinstance(value, UploadedFile):
+        return str(value)
+    digest = hashlib.sha256()
+    for chunk in value.chunks():
+        digest.update(chunk)
+    value.seek(0)
+    return digest.hexdigest()
 
 
 def keep(claimed: Claimed, response: Response, secrets: Collection[str]) -> None:

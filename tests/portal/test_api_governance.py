@@ -352,6 +352,12 @@ def test_a_file_is_put_beside_it_and_fetched(calm, as_person):
     assert fields(ada.post(address, {"file": SimpleUploadedFile("plan.exe", b"MZ")})) == ["file"]
     assert fields(ada.post(address, {})) == ["file"]
     assert ada.post(address, "{}", content_type="application/json").status_code == 415
+    sent = [
+        ada.post(address, {"file": SimpleUploadedFile("more.txt", content)}, headers={"Idempotency-Key": "k"})
+        for content in (b"one", b"one", b"two")
+    ]
+    assert [answer.status_code for answer in sent] == [201, 201, 422]
+    assert [row["name"] for row in ada.get(address).json()] == ["plan.txt", "more.txt"]
 
 
 # --- what others must not see -----------------------------------------------------------------------------------------
