@@ -321,12 +321,16 @@ TOKEN_MAX_DAYS, HAS_PASSWORDS, OPEN_ID = _signing.token_max_days, _signing.has_p
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not IS_LOCAL
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SECURE_HSTS_SECONDS = int(timedelta(days=30).total_seconds()) if _address.scheme == "https" else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = env.bool("ALLOTMENT_HSTS_SUBDOMAINS", default=False)
+SILENCED_SYSTEM_CHECKS = ["security.W021"]  # browsers' preload lists take whole domains, which are not ours to enter
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 IS_BEHIND_PROXY = env.bool("ALLOTMENT_BEHIND_PROXY", default=False)
 if IS_BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+    SECURE_SSL_REDIRECT = _address.scheme == "https"
+    SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$", "^api/v1/agent/"]  # past the proxy, on this machine
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -19,6 +19,9 @@ SLURM_PACKAGES = (
 )
 
 
+NGINX_PACKAGES = ("nginx-light",)
+
+
 def test(*, with_long: bool, arguments: list[str]) -> int:
     """Become pytest with these arguments; returns only if that fails.
 
@@ -31,6 +34,8 @@ def test(*, with_long: bool, arguments: list[str]) -> int:
         ensure_chromium()
     if with_long and (not paths or any(Path(path).name == "tests" or "slurm" in path for path in paths)):
         ensure_slurm()
+    if with_long and (not paths or any(Path(path).name in ("tests", "platform") or "nginx" in path for path in paths)):
+        ensure_nginx()
     marks = ["-m", ""] if with_long and "-m" not in arguments else []
     if not paths and not with_long and "-n" not in arguments:
         marks += shared_out()
@@ -76,6 +81,18 @@ def ensure_slurm() -> None:
         print(
             f"\n*** NO SLURM: tests with a real one cannot run. As root, on Debian: apt-get install {packages} ***\n",
             flush=True,
+        )
+
+
+def ensure_nginx() -> None:
+    """Install nginx for the test of its configuration, where we may; say loudly where we may not."""
+    if shutil.which("nginx"):
+        return
+    _install("nginx for the test of the proxy", NGINX_PACKAGES)
+    if not shutil.which("nginx"):
+        packages = " ".join(NGINX_PACKAGES)
+        print(
+            f"\n*** NO NGINX: its configuration is not tried. On Debian: apt-get install {packages} ***\n", flush=True
         )
 
 

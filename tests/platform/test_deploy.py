@@ -1,11 +1,14 @@
-"""The units of deploy/: systemd reads them, and what they start is there."""
+"""What deploy/ holds: systemd reads the units, what they start is there, and Django finds its settings safe."""
 
 from __future__ import annotations
 
 import configparser
 import json
+import os
+import secrets
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,41 @@ def test_systemd_finds_nothing_wrong_with_a_unit(unit: Path, tmp_path: Path) -> 
     )
     known = ("DelegateSubgroup", "postgresql.service", "allotment-web.service")  # younger than this systemd; elsewhere
     assert [line for line in done.stderr.splitlines() if unit.name in line and not any(k in line for k in known)] == []
+
+
+def shipped_settings(folder: Path) -> dict[str, str]:
+    """deploy/portal.env.example as it is shipped, its secrets in a folder of the test's."""
+    lines = (REPOSITORY / "deploy" / "portal.env.example").read_text().splitlines()
+    said = dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+    for name, value in said.items():
+        if value.startswith("/etc/allotment/"):
+            path = folder / Path(value).name
+            path.write_text(f"{secrets.token_urlsafe(48)}\n")
+            said[name] = str(path)
+    return said
+
+
+def test_django_finds_nothing_wrong_with_the_production_settings(tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], **shipped_settings(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        check=False, capture_output=True, text=True, env=environment, cwd=REPOSITORY,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout + done.stderr) == (
+        0, "System check identified no issues (1 silenced).\n",
+    )  # fmt: skip
+
+
+def test_what_is_silenced_has_a_reason_beside_it() -> None:
+    lines = (REPOSITORY / "portal" / "settings.py").read_text().splitlines()
+    (line,) = [each for each in lines if "SILENCED_SYSTEM_CHECKS" in each]
+    assert line.startswith('SILENCED_SYSTEM_CHECKS = ["security.W021"]  # ')
+
+
+def test_every_shipped_setting_is_documented(tmp_path: Path) -> None:
+    documented = (REPOSITORY / "docs" / "settings.md").read_text()
+    names = {name.removesuffix("_FILE") for name in shipped_settings(tmp_path)}
+    assert [name for name in sorted(names) if f"`{name}`" not in documented] == []
 
 
 def test_the_guides_example_of_an_agents_file_is_one(tmp_path: Path) -> None:
