@@ -117,9 +117,7 @@ class Api(APIView):
             exc = PreconditionFailed()
         return super().handle_exception(exc)
 
-    def finalize_response(
-        self, request: Request, response: HttpResponseBase, *args: Any, **kwargs: Any
-    ) -> HttpResponseBase:
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Response:
         """Leave out the fields that were not asked for; keep what may be asked for again."""
         if isinstance(response, Response) and status.is_success(response.status_code):
             if self._chosen is not None:

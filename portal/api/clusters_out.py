@@ -35,7 +35,7 @@ def _knob(name: str, default: Any, *, is_given: bool) -> serializers.Field:
     if isinstance(default, Fraction | str):
         return serializers.CharField(max_length=MARGIN_MAX_CHARS if isinstance(default, Fraction) else 40, **more)
     most = DURATION_MAX_S if name.endswith("_s") or isinstance(default, tuple) else COUNT_MAX
-    bound = {} if is_given else {"min_value": 0, "max_value": most}
+    bound: dict[str, Any] = {} if is_given else {"min_value": 0, "max_value": most}
     if isinstance(default, tuple):
         return serializers.ListField(child=serializers.IntegerField(**bound), **more)
     return serializers.IntegerField(**bound, **more)

@@ -96,10 +96,10 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         return problem(403, str(error) or gettext("You may see this, but not do it."))
     if isinstance(error, exceptions.APIException):
         response = problem(error.status_code, str(error.detail))
-        if getattr(error, "auth_header", None):
-            response.headers["WWW-Authenticate"] = error.auth_header
-        if getattr(error, "wait", None):
-            response.headers["Retry-After"] = str(math.ceil(error.wait))
+        if header := getattr(error, "auth_header", None):
+            response.headers["WWW-Authenticate"] = header
+        if wait_s := getattr(error, "wait", None):
+            response.headers["Retry-After"] = str(math.ceil(wait_s))
         if isinstance(error, exceptions.NotAuthenticated | exceptions.AuthenticationFailed):
             response.data["title"] = TITLES[401]
         return response

@@ -114,7 +114,7 @@ class Problem(serializers.Serializer):
     title = serializers.CharField()
     status = serializers.IntegerField()
     detail = serializers.CharField()
-    errors = ProblemField(many=True, required=False)
+    errors = ProblemField(many=True, required=False)  # type: ignore[assignment]
 
 
 class ApiSchema(AutoSchema):
@@ -144,7 +144,7 @@ class ApiSchema(AutoSchema):
         said = self._said_of_view() if self.method == "GET" else self._said_of_method()
         return WORDS.split(said, maxsplit=1)[0].rstrip(".") or None
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]  # drf-spectacular's own signature
         """What the view is, and what the method does."""
         scope = scopes.scope_of(self.view, self.method)
         said = (self._said_of_view(), self._said_of_method(), SCOPE_WORDS.get(scope or "", ""))

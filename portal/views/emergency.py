@@ -117,11 +117,11 @@ class StopCluster(Stop):
         """All that run there."""
         return Run.objects.filter(cluster=self.cluster, state__in=HOLDING_STATES).count()
 
-    def do(self, reason: str) -> emergency.Stopped:
+    def do(self, reason: str) -> Any:
         """Stop it."""
         return emergency.stop_cluster(cluster=self.cluster, by=self.person, reason=reason)
 
-    def said(self, done: emergency.Stopped) -> str:
+    def said(self, done: Any) -> str:
         """In words."""
         return gettext("{cluster} is stopped.").format(cluster=self.cluster.name) + " " + runs_told(done.runs)
 
