@@ -237,7 +237,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 75,
     "unacked_restore_interval": 2,
     "unacked_restore_throttle": 1,
-    "socket_timeout": 30,
+    "socket_timeout": 5,
     "socket_connect_timeout": 2,
     # A message that cannot be sent is given up at once (portal/celery.py says how often a worker tries again).
     "max_retries": 1,

@@ -192,12 +192,17 @@ def live_on(cluster: Cluster, now: datetime) -> bool:
 
 def is_pass_due(cluster: Cluster, now: datetime) -> bool:
     """Whether `pass_every_s` has passed since the last pass, or something has happened that it did not see."""
-    last = Pass.objects.filter(cluster=cluster).order_by("-id").first()
+    last = last_pass(cluster.pk)
     if last is None:
         return True
     policies.ensure(cluster)
     every_s = policies.as_policy(policies.latest(cluster)).pass_every_s
     return now.astimezone(UTC) >= last.at + timedelta(seconds=every_s) or _has_news(last)
+
+
+def last_pass(cluster_id: int) -> Pass | None:
+    """Without its figures and its order, which are large: this is asked each second."""
+    return Pass.objects.filter(cluster=cluster_id).only("cluster_id", "at", "event_mark").order_by("-id").first()
 
 
 def _has_news(last: Pass) -> bool:
@@ -224,7 +229,7 @@ def look_at(
     goes_on = is_due
 
     def is_wanted() -> bool:
-        last = Pass.objects.filter(cluster=cluster_id).order_by("-id").first()
+        last = last_pass(cluster_id)
         return last is None or _has_news(last)
 
     while made < PASSES_IN_A_ROW:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext
 
 from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Person
@@ -21,6 +23,8 @@ REFRESH_S = 10
 """How often the page asks again: as often as a pass is made."""
 FIND_LENGTH = 80
 LEVELS_SHOWN = 120
+NUMBERS_KEPT = 8
+_numbers: dict[Hashable, SafeString] = {}
 
 
 class Queue(Page):
@@ -31,11 +35,10 @@ class Queue(Page):
         self.allow("cluster.see")
         among = clusters()
         where = cluster_named(cluster, among)
-        tree = tree_on(where, today())
-        filters = filters_of(request, {row.node.code for row in tree})
+        tree = tree_on(where, today()) if is_tree_needed(request) else None
+        filters = filters_of(request, {row.node.code for row in tree or ()})
         page = queue.page(where, whole_number(request, "page", 1), filters)
         person: Person = request.user  # type: ignore[assignment]
-        levels = shown_levels(page.levels.rows)
         context = {
             "here": "queue",
             "clusters": among,
@@ -44,15 +47,37 @@ class Queue(Page):
             "totals": page.totals,
             "first": next((row for row in page.rows if row.place == 1), None) if page.number == 1 else None,
             "inside": leaves_seen_inside(person, [row.leaf.node_id for row in page.rows if row.leaf]),
-            "tree": None if len(tree) > CHOICES_OFFERED else [row for row in tree if row.depth],
-            "levels": levels,
-            "levels_left_off": len(page.levels.rows) - len(levels),
+            "tree": None if tree is None or len(tree) > CHOICES_OFFERED else [row for row in tree if row.depth],
+            "numbers": numbers_of(request, page),
             "classes": Workload.Class.choices,
             "refresh_s": REFRESH_S,
-            "lookback_days": page.window_s // 86_400,
-            "served_said": served_said(page.levels),
         }
         return render_page(request, "queue", context, part="_live")
+
+
+def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
+    """The table of the levels and their figures: the same for all who read it in one language, until the next pass."""
+    key = (page.cluster.pk, page.levels.name, page.window_s, get_language())
+    if (known := _numbers.get(key)) is not None:
+        return known
+    levels = shown_levels(page.levels.rows)
+    context = {
+        "cluster": page.cluster,
+        "levels": levels,
+        "levels_left_off": len(page.levels.rows) - len(levels),
+        "lookback_days": page.window_s // 86_400,
+        "served_said": served_said(page.levels),
+    }
+    made = render_to_string("queue/_numbers.html", context, request)
+    while len(_numbers) >= NUMBERS_KEPT:
+        _numbers.pop(next(iter(_numbers)), None)
+    _numbers[key] = made
+    return made
+
+
+def is_tree_needed(request: HttpRequest) -> bool:
+    """Whether the page offers the nodes of the tree, or one of them was chosen: of a large tree only the latter."""
+    return bool(request.GET.get("project")) or BudgetNode.objects.count() <= CHOICES_OFFERED
 
 
 def shown_levels(rows: Sequence[Level]) -> Sequence[Level]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any, get_type_hints
 
 LARGEST = 2**62
@@ -83,11 +84,17 @@ def _value(value: Any, where: str, kind: Any) -> Any:
     return value
 
 
+@cache
+def kinds_of(cls: Any) -> dict[str, Any]:
+    """The kinds of a dataclass's fields; looked up once, which takes longer than reading a whole heartbeat."""
+    return get_type_hints(cls)
+
+
 def fields_of(
     cls: Any, value: Any, where: str, *, negative: tuple[str, ...] = (), unread: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """The keyword arguments for a dataclass from JSON; whole numbers are 0 or more except those in `negative`."""
-    hints = {name: kind for name, kind in get_type_hints(cls).items() if name not in unread}
+    hints = {name: kind for name, kind in kinds_of(cls).items() if name not in unread}
     required = [each.name for each in fields(cls) if each.name in hints and _is_required(each)]
     left = {name: value[name] for name in unread if isinstance(value, dict) and name in value}
     rest = {name: each for name, each in value.items() if name not in unread} if isinstance(value, dict) else value

@@ -5,11 +5,15 @@ Amounts are thousandths of the unit, device time thousandths times seconds; rati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from django.db import connection
 from django.db.models import Count, Sum
 
 from budgets.models import BudgetNode, Cluster
@@ -17,6 +21,12 @@ from scheduler.models import WHOLE_DEVICE_MILLI, Device, Pass, Workload
 from scheduler.services import policies
 
 WHOLE_BASIS_POINTS = 10_000
+KEPT = 4
+"""Of so many trees with their figures a process remembers what it made: all who look at a queue between two passes see
+the same one, and of thousands of nodes it takes long to make."""
+_kept: OrderedDict[Hashable, Levels] = OrderedDict()
+_kept_lock = threading.Lock()
+COLOURS_SQL = "SELECT md5(string_agg(id || ' ' || colour, ',' ORDER BY id)) FROM budgets_budgetnode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +90,15 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The tree of one pass. `rows` are parents before children, siblings by turn, then the rest; `of` is by code."""
+    """The tree of one pass. `rows` are parents before children, siblings by turn, then the rest; `of` is by code.
+
+    `name` tells them apart: where it is the same, so is all else.
+    """
 
     rows: Sequence[Level]
     of: Mapping[str, Level]
     by_id: Mapping[int, Level]
+    name: str = ""
 
     def path(self, code: str) -> list[Level]:
         """From the root down to this node."""
@@ -101,8 +115,9 @@ class Levels:
 
 
 def latest_pass(cluster: Cluster) -> Pass | None:
-    """The cluster's last pass, with its tree and policy."""
-    return Pass.objects.filter(cluster=cluster).select_related("tree", "policy").order_by("-id").first()
+    """The cluster's last pass, with its policy; its figures, order and tree, which are large, come when asked for."""
+    rows = Pass.objects.filter(cluster=cluster).select_related("tree", "policy").order_by("-id")
+    return rows.defer("figures", "order", "shadow", "tree__nodes").first()
 
 
 def capacity_milli(cluster: Cluster) -> int:
@@ -111,14 +126,34 @@ def capacity_milli(cluster: Cluster) -> int:
 
 
 def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
-    """The tree with the figures of a pass, and what waits below each node now. Empty without a pass."""
+    """The tree with the figures of a pass, and what waits below each node now. Empty without a pass.
+
+    What it follows from is read each time; where that is as it was, so is what is made of it.
+    """
     if last is None:
         return Levels((), {}, {})
-    whole_milli = capacity_milli(cluster)
+    whole_milli, waiting = capacity_milli(cluster), _waiting(cluster)
+    with connection.cursor() as cursor:
+        cursor.execute(COLOURS_SQL)
+        (colours,) = cursor.fetchone()
+    key = (last.pk, whole_milli, colours, waiting)
+    with _kept_lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    made = replace(_made(last, whole_milli, waiting), name=hashlib.md5(repr(key).encode()).hexdigest())
+    with _kept_lock:
+        _kept[key] = made
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return made
+
+
+def _made(last: Pass, whole_milli: int, leaves: Sequence[tuple[int, int, int]]) -> Levels:
     lookback_s = policies.as_policy(last.policy).lookback_s
     colours = dict(BudgetNode.objects.values_list("pk", "colour"))
-    nodes = last.tree.nodes
-    waiting = _waiting_below(cluster, nodes)
+    figures, nodes = Pass.objects.filter(pk=last.pk).values_list("figures", "tree__nodes").get()
+    waiting = _waiting_below(leaves, nodes)
     given: dict[str | None, int] = {}
     for row in nodes:
         given[row["parent"]] = given.get(row["parent"], 0) + row["shares"]
@@ -126,21 +161,21 @@ def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
     found: dict[str, Level] = {}
     for row in nodes:
         depths[row["id"]] = depths[row["parent"]] + 1
-        found[row["id"]] = _level(row, last, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
+        found[row["id"]] = _level(row, figures, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
     rows = _in_order(found)
     return Levels(rows, {row.code: row for row in rows}, {row.node_id: row for row in rows})
 
 
 def _level(
     row: Mapping[str, Any],
-    last: Pass,
+    figures_of: Mapping[str, Mapping[str, Any]],
     depth: int,
     given: Mapping[str | None, int],
     waiting: Mapping[str, tuple[int, int]],
     colours: Mapping[int, int],
     whole_milli_s: int,
 ) -> Level:
-    figures = last.figures.get(row["id"], {})
+    figures = figures_of.get(row["id"], {})
     entitlement = Fraction(*figures.get("entitlement", (0, 1)))
     count, milli = waiting.get(row["id"], (0, 0))
     return Level(
@@ -164,13 +199,21 @@ def _level(
     )
 
 
-def _waiting_below(cluster: Cluster, nodes: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
-    """Funded workloads that wait, and what they ask for, by code of every node above them."""
+def _waiting(cluster: Cluster) -> tuple[tuple[int, int, int], ...]:
+    """(leaf, how many, what they ask for) of funded workloads that wait."""
+    rows = Workload.objects.filter(cluster=cluster, state="queued", min_runtime_s__gt=0).order_by()
+    leaves = rows.values_list("leaf").annotate(count=Count("pk"), milli=Sum("size_milli"))
+    return tuple(sorted(leaves.values_list("leaf", "count", "milli")))
+
+
+def _waiting_below(
+    leaves: Sequence[tuple[int, int, int]], nodes: Sequence[Mapping[str, Any]]
+) -> dict[str, tuple[int, int]]:
+    """The same by code of every node above them."""
     codes = {row["db_id"]: row["id"] for row in nodes}
     parents = {row["id"]: row["parent"] for row in nodes}
     found: dict[str, tuple[int, int]] = {}
-    rows = Workload.objects.filter(cluster=cluster, state="queued", min_runtime_s__gt=0).order_by()
-    for leaf_id, count, milli in rows.values_list("leaf").annotate(count=Count("pk"), milli=Sum("size_milli")):
+    for leaf_id, count, milli in leaves:
         at = codes.get(leaf_id)
         while at is not None:
             before = found.get(at, (0, 0))

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.conftest import REPOSITORY
 from tests.executors.test_full_storm import CHECK, ask
 from tests.executors.test_under_run import any_joined, shell
@@ -92,14 +94,20 @@ class House:
         set_up(installation)
         (installation.data / "agents").mkdir()
         for name in NODES:
-            said = {"cluster": "here", "node": name, "gpus": 2, "pretend": True, "heartbeat_s": 2}
+            said = {"cluster": "here", "node": name, "gpus": 4, "pretend": True, "heartbeat_s": 2}
             (installation.data / "agents" / f"{name}.json").write_text(json.dumps(said))
         self.installation = installation
         self.cookie = f"sessionid={shell(installation, MAKE).split()[-1]}"
         self.web = Web(installation.port)
         self.submitted = 0
-        installation.start()
-        assert wait_until(lambda: any_joined(installation, len(NODES)), within_s=60)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("tests.platform.conftest.START_WITHIN_S", 300)  # on a crowded machine, too
+            try:
+                installation.start()
+                assert wait_until(lambda: any_joined(installation, len(NODES)), within_s=120)
+            except BaseException:
+                installation.stop()
+                raise
         self.submitter = subprocess.Popen(
             [
                 *(PYTHON, "-m", "portal.supervisor", "exec", "--data", str(installation.data), "--"),

@@ -17,7 +17,7 @@ from tests.faults.house import STATES, House
 from tests.platform.conftest import Installation, wait_until
 
 NODE_DISK_MIB, PORTAL_DISK_MIB = 64, 900
-FULL_S = 20
+FULL_S = 12
 PRINTS = "for piece in $(seq 60); do head -c 20000 /dev/zero | tr '\\0' x; echo; sleep 0.1; done; echo done"
 WORDS = ("disk is full", "database does not answer")
 SWELL = """
@@ -93,7 +93,7 @@ def test_with_a_full_disk_of_the_portal_nothing_is_lost_and_all_recovers() -> No
                 print(said)
             assert wait_until(lambda: house.page("/queue/here/"), within_s=60)
             assert wait_until(lambda: house.ask(STATES)["passes"], within_s=60)
-            house.settle()
+            house.settle(within_s=180)
         finally:
             house.close()
 

@@ -18,7 +18,7 @@ from tests.faults.conftest import running, wait_until
 from tests.scheduler.conftest import World, check_books
 
 EVERY_S = 2
-LIVED_S = 20
+LIVED_S = 12
 
 
 def at_once(*calls: Callable[[], object]) -> None:

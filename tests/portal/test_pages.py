@@ -277,6 +277,8 @@ def test_queries_do_not_grow_with_rows(lab, as_person):
     for number in range(3):
         lab.submit("A1", 2, owner=lab.ada, name=f"more-{number}")
     lab.step()
+    for path in paths:
+        client.get(path)  # the first to look after a pass has its figures read
     many = {path: queries_of(client, path) for path in paths}
     assert many == few
     assert max(many.values()) <= 30
