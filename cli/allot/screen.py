@@ -111,6 +111,13 @@ class Screen:
         put()
         put(self.paint(text, "bold") + (f"  {self.paint(beside, 'dim')}" if beside else ""))
 
+    def beside(self, name: str, texts: Iterable[str]) -> None:
+        """A name, and beside it texts, each on lines of its own."""
+        room = self.text_width - wide(name) - len(GAP)
+        lines = [line for text in texts for line in (self.wrapped(text, room) if self.width else [text])]
+        for number, line in enumerate(lines):
+            put(f"{' ' * wide(name) if number else self.paint(name, 'bold')}{GAP}{line}")
+
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Names and what they are, in two columns."""
         shown = [(name, text) for name, text in rows if text]

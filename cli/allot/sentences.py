@@ -103,9 +103,12 @@ def when(told: Mapping[str, Any], at: datetime) -> str:
         return f"It starts at the latest at {soon(told['certain_at'], at)}."
     if told["forecast"]:
         return forecast(told["forecast"], at)
-    return (
-        "When it starts is not certain yet." if row["min_runtime_s"] else "Unallocated work has no promise of a start."
+    certain = (
+        "When it starts is not certain yet" if row["min_runtime_s"] else "Unallocated work has no promise of a start"
     )
+    if row["reason_code"] in ("", STOPPED):
+        return f"{certain}."
+    return f"{certain}. A forecast is made when somebody asks: look again in a few seconds."
 
 
 def safety(row: Mapping[str, Any], run: Mapping[str, Any], at: datetime) -> str:

@@ -91,22 +91,22 @@ def _rows(app: App, cluster: str, page: Mapping[str, Any], most: int, asked: Map
 
 
 def head(screen: Screen, page: Mapping[str, Any], cluster: Mapping[str, Any], at: datetime) -> None:
-    """The cluster in a sentence, and what keeps it from starting anything."""
+    """The cluster in two lines: who waits, and what is in use; and what keeps it from starting anything."""
     name, kind, figures = cluster["name"], cluster["unit"], cluster["figures"]
     if page["as_of"] is None:
-        screen.say(f"{name}: no pass has been made yet.")
+        screen.beside(name, ["no pass has been made yet"])
         return
     waits, size = figures["waiting_funded"], with_unit(figures["waiting_funded_milli"], kind)
-    words = f"{plural(waits, 'funded workload')} {'waits' if waits == 1 else 'wait'} for {size}"
+    words = [f"{plural(waits, 'funded workload')} {'waits' if waits == 1 else 'wait'} for {size}"]
     if not waits:
-        words = "no funded workload waits"
+        words = ["no funded workload waits"]
     if figures["waiting_unallocated"]:
-        words += f", {figures['waiting_unallocated']:,} unallocated"
+        words.append(f"{figures['waiting_unallocated']:,} unallocated")
     if figures["held_workloads"]:
-        words += f", {figures['held_workloads']:,} held back"
-    held = f"{amount(figures['held_milli'])} of {with_unit(figures['healthy_milli'], kind)} in use"
+        words.append(f"{figures['held_workloads']:,} held back")
+    used = f"{amount(figures['held_milli'])} of {with_unit(figures['healthy_milli'], kind)} in use"
     free = f"{amount(figures['interruptible_milli'])} of them can be interrupted"
-    screen.say(f"{name}: {words}; {held}, {free}. As of {instant(page['as_of'], at)}.")
+    screen.beside(name, [", ".join(words), f"{used}, {free}; as of {instant(page['as_of'], at)}"])
     if cluster["stopped"]:
         stopped = cluster["stopped"]
         screen.say(f"STOPPED by {stopped['by']} {ago(stopped['since'], at)}: {clean(stopped['reason'])}", "bad")
