@@ -223,10 +223,10 @@ def _stands_in(person: Person, thing: Request | Reallocation) -> bool:
 
 
 def _hears_reviewers(person: Person, thing: Request | Reallocation | None) -> bool:
-    """Those who decide it and the reviewers of its place, but never its author."""
+    """Those who decide it, also for somebody who is away, and the reviewers of its place, but never its author."""
     if thing is None or thing.author_id == person.pk:
         return False
-    return has_role(person, thing.parent.path, [Role.MANAGER, Role.REVIEWER])
+    return has_role(person, thing.parent.path, [Role.MANAGER, Role.REVIEWER]) or _stands_in(person, thing)
 
 
 def _sees_review(person: Person, review: Review | None) -> bool:

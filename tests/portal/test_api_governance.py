@@ -161,6 +161,8 @@ def test_a_delegate_decides_for_who_is_away_up_to_a_limit(calm, as_person):
     assert [each["number"] for each in rows_of(nil, "/requests/?desk=mine")] == [large, small]
     assert [each.pk for each in on_desk(calm.nil)[0]] == [small, large]  # as on the page, there the most urgent first
     assert get(nil, f"/requests/{small}/")["decidable_as"] == ["mia"]
+    done(post(mia, f"/requests/{small}/comments/", {"text": "give it", "audience": "reviewers"}), 201)
+    assert [each["text"] for each in rows_of(nil, f"/requests/{small}/comments/")] == ["give it"]
     assert fields(post(nil, f"/requests/{small}/deny/", {"reason": "no"}), 403) == [""]  # not in their own right
     over = post(nil, f"/requests/{large}/deny/", {"reason": "no", "acting_for": "mia"})
     assert "this is 1 more" in done(over, 403)["detail"]
