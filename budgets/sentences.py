@@ -262,6 +262,14 @@ add(
         ),
         # sending
         gettext_noop("no e-mail address or mail server, and no webhook"),
+        gettext_noop("The webhook to {text} was turned off"),
+        gettext_noop(
+            "Why: {text}. What happens meanwhile is not posted there; its page says what was tried, and turns it on."
+        ),
+        gettext_noop("{number} tries in a row failed, the last: {text}"),
+        gettext_noop("its receiver answered {number}: it wants nothing any more"),
+        gettext_noop("turned off by hand"),
+        gettext_noop("{name} answered {number}"),
         # words that are stored as such: states, kinds, roles, and what the ledger calls its fields
         gettext_noop("abstains"),
         gettext_noop("dissents"),

@@ -121,7 +121,7 @@ def turn_off(*, webhook: Webhook, why: str = "", now: datetime | None = None) ->
         row = _locked(webhook)
         if not row.is_on:
             return False
-        deliveries.stop(row, why or gettext("turned off by hand"), now or timezone.now())
+        deliveries.stop(row, why or "turned off by hand", now or timezone.now())
     return True
 
 
