@@ -380,6 +380,24 @@ def governance(lab: Laboratory) -> dict[str, int]:
     }
 
 
+def numbers_of(lab: Laboratory) -> dict[str, object]:
+    """What fills the paths of the table."""
+    hook = Webhook.objects.create(person=lab.ada, url="https://receiver.example.org/", secret="s")
+    return {
+        "running": lab.taker.code,
+        "waiting": lab.waits.code,
+        "held": lab.taken.code,
+        "ada": lab.ada.pk,
+        "grant": RoleGrant.objects.get(person=lab.mia).pk,
+        **governance(lab),
+        "simulation": simulation(lab).pk,
+        "pass": Pass.objects.latest("pk").pk,
+        "token": tokens.create(person=lab.ada, name="t", scopes=["read"], days=1)[0].pk,
+        "webhook": hook.pk,
+        "delivery": webhook_settings.ping(webhook=hook).pk,
+    }
+
+
 def test_every_address_is_in_the_table() -> None:
     assert {route.pattern for route in ROUTES} == set(patterns(get_resolver()))
 
@@ -398,20 +416,7 @@ def is_program(path: str) -> bool:
 @pytest.mark.parametrize("who", WHO)
 def test_who_gets_what(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
     client = Client() if who == "nobody" else as_person(getattr(lab, who))
-    numbers = {
-        "running": lab.taker.code,
-        "waiting": lab.waits.code,
-        "held": lab.taken.code,
-        "ada": lab.ada.pk,
-        "grant": RoleGrant.objects.get(person=lab.mia).pk,
-        **governance(lab),
-    }
-    numbers["simulation"] = simulation(lab).pk
-    numbers["pass"] = Pass.objects.latest("pk").pk
-    numbers["token"] = tokens.create(person=lab.ada, name="t", scopes=["read"], days=1)[0].pk
-    hook = Webhook.objects.create(person=lab.ada, url="https://receiver.example.org/", secret="s")
-    numbers["webhook"] = hook.pk
-    numbers["delivery"] = webhook_settings.ping(webhook=hook).pk
+    numbers = numbers_of(lab)
     found, wanted = {}, {}
     for route in ROUTES:
         path = route.path.format(**numbers)

@@ -12,7 +12,7 @@ from django.test import Client
 
 from tests.portal.conftest import Laboratory
 from tests.portal.pages_in_words import words_of
-from tests.portal.test_routes import ROUTES, governance, simulation
+from tests.portal.test_routes import ROUTES, numbers_of
 
 ALIKE = {"Allotment", "English", "Español", "Webhook", "GPU", "CSV", "PDF", "No", "Error", "Total", "Normal"}
 """What is written alike in both languages, or is a name."""
@@ -76,14 +76,7 @@ def as_pattern(names: set[str]) -> re.Pattern[str]:
 @pytest.mark.parametrize("who", ["mia", "ops"])
 def test_pages_are_spanish_throughout(lab: Laboratory, as_person: Callable[..., Client], who: str) -> None:
     client = as_person(getattr(lab, who))
-    numbers = {
-        "running": lab.taker.code,
-        "waiting": lab.waits.code,
-        "held": lab.taken.code,
-        "ada": lab.ada.pk,
-        **governance(lab),
-    }
-    numbers["simulation"] = simulation(lab).pk
+    numbers = numbers_of(lab)
     names = as_pattern(written_by_people() | ALIKE)
     left: dict[str, list[str]] = {}
     seen = 0
