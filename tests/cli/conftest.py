@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from allot import client
+from allot.failures import DONE
 from allot.main import main
 from django.core.management import call_command
 from django.db import connections
@@ -23,11 +24,13 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from budgets.models import Person
 from budgets.services import tokens
+from scheduler.models import Workload
 from tests.conftest import REPOSITORY
 from tests.portal.conftest import Laboratory, busy
 
 CLI = REPOSITORY / "cli"
 PATIENCE_S = 20
+SUBMIT = ("submit", "-g", "2", "--min-runtime", "30m")
 SCOPES = ("read", "submit", "operate", "decide")
 
 
@@ -154,3 +157,15 @@ def process(home: Path) -> Callable[..., subprocess.Popen[str]]:
         )
 
     return start
+
+
+def newest() -> Workload:
+    """What was submitted last."""
+    return Workload.objects.order_by("-pk")[0]
+
+
+def submitted(run: Run, *more: str) -> Workload:
+    """A workload of hers, as the command line submits it."""
+    done = run(*SUBMIT, *more, "--", "python", "train.py")
+    assert (done.code, done.err) == (DONE, "")
+    return newest()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from allot import complete
 from allot.app import App, asks, workload_argument
 from allot.client import Portal
 from allot.failures import DONE, FAILED, UNREACHABLE, USAGE, Failure
@@ -172,24 +174,36 @@ def ended(row: dict[str, Any]) -> int:
     return DONE if good else FAILED
 
 
-@click.command(short_help="Wait until a workload runs, or is over.")
-@workload_argument
+@click.command(short_help="Wait until workloads run, or are over.")
+@click.argument("codes", metavar="ID...", nargs=-1, required=True, shell_complete=complete.my_open_workloads)
 @click.option(
     "--until", type=click.Choice(["over", "running"]), default="over", show_default=True, help="What to wait for."
 )
 @click.option("--timeout", type=Duration(), help="Give up after so long. [default: never]")
 @asks
-def wait(app: App, *, code: str, until: str, timeout: int | None) -> int:
-    """Wait for a workload, for scripts: 0 when it has finished (or runs), 1 when it ended otherwise or time is up."""
-    patient, began, poll_s = Patient(app.portal), time.monotonic(), POLL_S
+def wait(app: App, *, codes: Sequence[str], until: str, timeout: int | None) -> int:
+    """Wait for workloads, for scripts: 0 when all have finished (or run), 1 when one ended otherwise or time is up."""
+    patient, ends_at = Patient(app.portal), None if timeout is None else time.monotonic() + timeout
+    rows = []
+    for code in dict.fromkeys(codes):
+        row = awaited(patient, code, until, ends_at)
+        if row is None:
+            raise Failure(f"{code} is not {'over' if until == 'over' else 'running'} after {duration(timeout or 0)}")
+        rows.append(row)
+    if app.as_json:
+        app.give(rows)
+    return max(ended(row) if row["state"] not in OPEN else DONE for row in rows)
+
+
+def awaited(patient: Patient, code: str, until: str, ends_at: float | None) -> dict[str, Any] | None:
+    """A workload when it is over, or runs where that is enough; None where time is up before."""
+    poll_s = POLL_S
     while True:
-        row = patient.get("workloads", code)
-        is_over = row["state"] not in OPEN
-        if is_over or (until == "running" and row["state"] == "running"):
-            break
-        if timeout is not None and time.monotonic() - began >= timeout:
-            raise Failure(f"{code} is still {row['state']} after {duration(timeout)}")
-        time.sleep(poll_s if timeout is None else min(poll_s, max(0.1, timeout - (time.monotonic() - began))))
+        row: dict[str, Any] = patient.get("workloads", code)
+        if row["state"] not in OPEN or (until == "running" and row["state"] == "running"):
+            return row
+        left_s = None if ends_at is None else ends_at - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            return None
+        time.sleep(poll_s if left_s is None else min(poll_s, left_s))
         poll_s = min(LONGEST_POLL_S, poll_s * 1.5)
-    app.give(row)
-    return ended(row) if is_over else DONE

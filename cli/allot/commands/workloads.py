@@ -12,7 +12,7 @@ import click
 from allot import complete
 from allot.app import App, asks, workload_argument
 from allot.failures import DONE, USAGE, Failure
-from allot.screen import STATES, Column, Table, clean, note, put
+from allot.screen import STATES, Column, Screen, Table, clean, note, put
 from allot.sentences import OPEN, ago, bare_reason, fitting_reason, safety
 from allot.words import amount, clock, contract, duration, now, parsed, with_unit
 
@@ -29,9 +29,18 @@ STATE_NAMES = ("open", "ended", *OPEN, *ENDED)
 @click.option("--everybody", is_flag=True, help="Also those of others.")
 @click.option("--find", metavar="TEXT", help="Only ids that begin like this.")
 @click.option("-n", "--rows", type=click.IntRange(1), default=20, show_default=True, help="So many at most.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the ids alone.")
 @asks
 def listed(
-    app: App, *, state: str | None, cluster: str | None, leaf: str | None, everybody: bool, find: str | None, rows: int
+    app: App,
+    *,
+    state: str | None,
+    cluster: str | None,
+    leaf: str | None,
+    everybody: bool,
+    find: str | None,
+    rows: int,
+    quiet: bool,
 ) -> None:
     """Workloads, the latest first."""
     owner = None if everybody else "me"
@@ -40,6 +49,10 @@ def listed(
     )
     if app.give(found):
         return
+    if quiet:
+        for row in found:
+            put(row["code"])
+        return
     if not found:
         app.screen.say(
             "No workload fits."
@@ -47,6 +60,11 @@ def listed(
             else "You have submitted nothing yet: allot submit --help"
         )
         return
+    rows_of(app.screen, found)
+
+
+def rows_of(screen: Screen, found: Sequence[Mapping[str, Any]]) -> None:
+    """One line for each; why it waits where there is room for it."""
     at = now()
     table = Table(
         [
@@ -74,10 +92,10 @@ def listed(
             c2=STATES.get(row["state"], ""),
             c7="dim",
         )
-    room = table.text_room(app.screen)
+    room = table.text_room(screen)
     for cells, row in zip(table.rows, found):
         cells[-1] = clean(fitting_reason(row, at, room)) if row["state"] in ("queued", "held", "refused") else ""
-    table.show(app.screen)
+    table.show(screen)
 
 
 def since_when(row: Mapping[str, Any], at: datetime) -> str:
