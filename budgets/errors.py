@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from django.utils.translation import gettext
 
+LONGEST = 600
+
+
+def one_line(text: str) -> str:
+    """The text on one line that every page, terminal and log can hold: cut, and what cannot be printed written out."""
+    cut = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    if cut.isprintable():
+        return cut
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
+
 
 class InputError(Exception):
     """Bad input: nothing was changed.
@@ -14,6 +24,7 @@ class InputError(Exception):
     """
 
     def __init__(self, field: str, message: str) -> None:
+        message = one_line(message)
         super().__init__(f"{field}: {message}" if field else message)
         self.field = field
         self.message = message

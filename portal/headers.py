@@ -14,6 +14,7 @@ UNUSED = (
 HEADERS = {
     "Permissions-Policy": ", ".join(f"{name}=()" for name in UNUSED),
     "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",  # Django's own comes too late for what is refused before it
     "X-Permitted-Cross-Domain-Policies": "none",
     # Who uses this machine next finds nothing: not by the back button, and not in a proxy. Static files say otherwise.
     "Cache-Control": "private, no-store",

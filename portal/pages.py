@@ -73,6 +73,8 @@ class Once(Page):
         Raises:
             Http404: nobody can do that here.
         """
+        if not request.user.is_authenticated:
+            return self.handle_no_permission()
         verb = kwargs.get("verb")
         if verb is not None and request.method in ("GET", "HEAD"):
             if verb not in self.verbs:

@@ -23,6 +23,8 @@ WORDS = {
     "day": "d",
     "days": "d",
 }
+SHOWN = 60
+"""So much of what was typed is said again where it can't be read."""
 PART = re.compile(r"(\d{1,7})\s*([a-z]*)\s*")
 
 
@@ -39,7 +41,7 @@ def seconds_of(text: str) -> int:
         match = PART.match(rest)
         unit = match and WORDS.get(match[2], match[2])
         if match is None or unit not in SECONDS:
-            raise ValueError(f"{text!r} is not a duration such as 2 h, 45 min or 1 h 30 min")
+            raise ValueError(f"{text[:SHOWN]!r} is not a duration such as 2 h, 45 min or 1 h 30 min")
         total += int(match[1]) * SECONDS[unit]
         rest = rest[match.end() :]
     return total
@@ -70,10 +72,13 @@ class ShareField(forms.CharField):
         try:
             points = Decimal(text.replace(",", ".").replace("%", "").strip()) * 100
         except InvalidOperation:
-            raise forms.ValidationError(gettext("{text!r} is not a share such as 35.00").format(text=text)) from None
+            said = gettext("{text!r} is not a share such as 35.00").format(text=text[:SHOWN])
+            raise forms.ValidationError(said) from None
         if not points.is_finite() or points != points.to_integral_value() or not 0 <= points <= 10_000:
             raise forms.ValidationError(
-                gettext("{text!r} is not a share from 0.00 to 100.00 with at most two decimals").format(text=text)
+                gettext("{text!r} is not a share from 0.00 to 100.00 with at most two decimals").format(
+                    text=text[:SHOWN]
+                )
             )
         return int(points)
 
@@ -87,7 +92,7 @@ class UnitsField(forms.CharField):
         if not text:
             return None
         if not re.fullmatch(r"\d{1,6}(?:[.,]\d{1,3})?", text):
-            raise forms.ValidationError(gettext("{text!r} is not a number such as 8").format(text=text))
+            raise forms.ValidationError(gettext("{text!r} is not a number such as 8").format(text=text[:SHOWN]))
         return int(Decimal(text.replace(",", ".")) * 1_000)
 
 

@@ -11,6 +11,8 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, get_type_hints
 
+from scheduler.one_line import one_line
+
 LARGEST = 2**62
 """Whole numbers beyond this are nobody's count, age or id."""
 
@@ -19,9 +21,9 @@ class Malformed(ValueError):
     """Something that came over the wire is not as described here: nothing was done."""
 
     def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}" if field else message)
-        self.field = field
-        self.message = message
+        super().__init__(one_line(f"{field}: {message}" if field else message))
+        self.field = one_line(field)
+        self.message = one_line(message)
 
 
 _KINDS: dict[Any, tuple[type, str]] = {
@@ -71,12 +73,14 @@ def _value(value: Any, where: str, kind: Any) -> Any:
         return kind(value)
     python, said = _KINDS[kind]
     good = type(value) is python
-    if good and kind == list[str]:
-        good = all(type(each) is str and "\0" not in each for each in value)
+    if good and kind is str:
+        good = _is_plain(value)
+    elif good and kind == list[str]:
+        good = all(type(each) is str and _is_plain(each) for each in value)
     elif good and kind == list[int]:
         good = all(type(each) is int and 0 <= each <= LARGEST for each in value)
     elif good and kind == dict[str, str]:
-        good = all(type(each) is str and "\0" not in each + name for name, each in value.items())
+        good = all(type(each) is str and _is_plain(each + name) for name, each in value.items())
     if not good:
         raise Malformed(where, f"is not {said}")
     if kind is int and not -LARGEST <= value <= LARGEST:
@@ -88,6 +92,11 @@ def _value(value: Any, where: str, kind: Any) -> Any:
 def kinds_of(cls: Any) -> dict[str, Any]:
     """The kinds of a dataclass's fields; looked up once, which takes longer than reading a whole heartbeat."""
     return get_type_hints(cls)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a process can be given it, and a database: no zero byte, and no half of a surrogate pair."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text))
 
 
 def fields_of(

@@ -22,7 +22,7 @@ def cluster_named(name: str) -> Cluster:
     """
     cluster = Cluster.objects.filter(name=name).first()
     if cluster is None:
-        raise CommandError(f"cluster: there is no {name!r}", returncode=2)
+        raise CommandError(f"cluster: there is no {name[:60]!r}", returncode=2)
     return cluster
 
 
@@ -34,7 +34,7 @@ def seconds_of(text: str, option: str) -> int:
     """
     match = re.fullmatch(r"(\d{1,7})([smhd])", text)
     if match is None:
-        raise CommandError(f"{option}: {text!r} is not a duration such as 90s, 10m, 8h or 2d", returncode=2)
+        raise CommandError(f"{option}: {text[:60]!r} is not a duration such as 90s, 10m, 8h or 2d", returncode=2)
     return int(match[1]) * SECONDS[match[2]]
 
 
@@ -51,5 +51,5 @@ def instant_of(text: str, option: str) -> datetime:
     except ValueError:
         found = None
     if found is None:
-        raise CommandError(f"{option}: {text!r} is not an instant such as 2026-12-01T08:00, or now", returncode=2)
+        raise CommandError(f"{option}: {text[:60]!r} is not an instant such as 2026-12-01T08:00, or now", returncode=2)
     return timezone.make_aware(found) if timezone.is_naive(found) else found

@@ -9,6 +9,8 @@ from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
+from scheduler.one_line import one_line
+
 Value = TypeVar("Value")
 _DURATION = re.compile(r"(-?)((?:\d+d)?(?:\d+h)?(?:\d+m)?(?:\d+s)?)")
 _UNIT_S = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
@@ -21,9 +23,9 @@ class ScenarioError(Exception):
 
     def __init__(self, path: str, message: str) -> None:
         """Say where and what."""
-        super().__init__(f"{path}: {message}" if path else message)
-        self.path = path
-        self.message = message
+        super().__init__(one_line(f"{path}: {message}" if path else message))
+        self.path = one_line(path)
+        self.message = one_line(message)
 
 
 def parse_json(text: str) -> Any:

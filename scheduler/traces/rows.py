@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from io import StringIO
 
+from scheduler.one_line import one_line
+
 LARGEST = 10**10
 """No number of a trace may be larger (GPUs, or seconds: 300 years)."""
 
@@ -17,7 +19,7 @@ class TraceError(Exception):
     def __init__(self, row: int, field: str, message: str) -> None:
         """Say where and what."""
         where = f"row {row}, {field}" if field else f"row {row}"
-        super().__init__(f"{where}: {message}")
+        super().__init__(one_line(f"{where}: {message}"))
         self.row = row
         self.field = field
 
@@ -58,8 +60,15 @@ class Row:
 
 
 def header_of(content: str) -> list[str]:
-    """The column names in the first line."""
-    return next(csv.reader(StringIO(content)), [])
+    """The column names in the first line.
+
+    Raises:
+        TraceError: it is no line of a CSV.
+    """
+    try:
+        return next(csv.reader(StringIO(content)), [])
+    except csv.Error as error:
+        raise TraceError(1, "", f"not CSV: {error}") from None
 
 
 def read_rows(content: str, columns: Sequence[str]) -> Iterator[Row]:

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from scheduler.one_line import one_line
+
 LARGEST = 10**12
 """No count, size or number of seconds in Slurm is larger."""
 HOSTS_MAX = 100_000
 """No list of nodes names more."""
+DIMENSIONS_MAX = 8
+"""No name has more lists of numbers in it."""
 BAR = "|"
 NOTHING = ("", "N/A", "NONE", "None", "Unknown", "(null)", "n/a")
 """How Slurm says that there is none."""
@@ -34,7 +38,7 @@ class Unreadable(ValueError):
     def __init__(self, source: str, line: int, column: str, message: str) -> None:
         """Say where and what."""
         where = [source, *([f"line {line}"] if line else []), *([column] if column else [])]
-        super().__init__(f"{', '.join(where)}: {message}")
+        super().__init__(one_line(f"{', '.join(where)}: {message}"))
         self.source, self.line, self.column, self.message = source, line, column, message
 
 
@@ -252,6 +256,8 @@ def _split_outside(text: str) -> list[str]:
 
 
 def _expand_one(part: str, room: int) -> list[str]:
+    if part.count("[") > DIMENSIONS_MAX:
+        raise ValueError(f"{part[:60]!r} has more than {DIMENSIONS_MAX} lists of numbers")
     head, bracket, rest = part.partition("[")
     if not _HOST.fullmatch(head) or (not bracket and not head):
         raise ValueError(f"{part[:60]!r} is not the name of a node")
@@ -271,10 +277,10 @@ def _numbers(inside: str, room: int) -> list[str]:
     for each in inside.split(","):
         match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", each)
         if match is None:
-            raise ValueError(f"[{inside[:60]}] is not a list of numbers")
+            raise ValueError(one_line(f"[{inside[:60]}] is not a list of numbers"))
         low, high = int(match[1]), int(match[2] or match[1])
         if high < low:
-            raise ValueError(f"[{inside[:60]}] counts down")
+            raise ValueError(one_line(f"[{inside[:60]}] counts down"))
         if high - low + 1 + len(found) > room:
             _too_many()
         found += [str(number).zfill(len(match[1])) for number in range(low, high + 1)]
