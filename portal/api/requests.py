@@ -12,7 +12,7 @@ from django.utils.translation import gettext
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
-from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.negotiation import DefaultContentNegotiation
 from rest_framework.parsers import MultiPartParser
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -348,7 +348,7 @@ class Attachments(OneRequest):
         return Response(attachment_out(made), status=201, headers={"Location": address})
 
 
-class AnyForm(BaseContentNegotiation):
+class AnyForm(DefaultContentNegotiation):
     """Gives what there is, whatever form was asked for."""
 
     def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
