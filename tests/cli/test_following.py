@@ -222,3 +222,26 @@ class relay:  # noqa: N801 - used as `with relay(...)`
     def __exit__(self, *exc: object) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def test_following_goes_on_from_one_run_to_the_next(
+    as_who: Callable[[str], Run], process: Callable[..., subprocess.Popen[str]], world: World
+) -> None:
+    as_who("ben")
+    row = world.lab.taken
+    printed(row.code, "first run\n")
+    going = process("logs", "-f", row.code)
+    assert going.stdout is not None
+    assert going.stderr is not None
+    assert going.stdout.readline() == "first run\n"
+    assert going.stderr.readline().startswith(f"allot: {row.code} is queued. ")
+    # Everything else ends, so that it runs again.
+    for other in Workload.objects.filter(state__in=Workload.OPEN_STATES).exclude(pk=row.pk):
+        workloads.cancel(workload=other, by=world.lab.max, reason="")
+    world.lab.step(ago=-10)
+    world.lab.step(ago=-11)
+    printed(row.code, "second run\n")
+    assert going.stderr.readline() == f"allot: {row.code} runs again (run 2)\n"
+    assert going.stdout.readline() == "second run\n"
+    going.send_signal(signal.SIGINT)
+    assert going.wait(20) == 130
