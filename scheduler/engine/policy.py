@@ -10,6 +10,8 @@ LEAF_ORDERS = ("priority", "tiresias", "gittins", "shortest")
 a queue by the Gittins index; by predicted duration."""
 MOST_QUEUES = 16
 """Queues of attained service, but for the last."""
+MOST_SAMPLES = 1_000
+"""Services that a policy may know."""
 TREE_ORDERS = ("lookback", "half_life")
 """How use counts between siblings: in full inside the lookback, or the less the longer ago (Slurm's Fair Tree)."""
 ENGINE_VERSION = "1"
@@ -23,7 +25,8 @@ class Policy:
     `swap_margin` is a dimensionless factor on the preemptor's own contract (section 4); it is kept as an
     exact fraction so that comparisons stay integer cross-multiplications. `tree_order` is one of `TREE_ORDERS`, where
     `half_life_s` counts only for the second, and `lookback_s` not for it. `leaf_order` is one of `LEAF_ORDERS`;
-    `attained_limits` are where the queues of attained service end, in device-seconds.
+    `attained_limits` are where the queues of attained service end, in device-seconds; `service_samples` what workloads
+    like those to come have needed in all, for the Gittins index, likewise.
     """
 
     lookback_s: int = 604_800
@@ -42,6 +45,7 @@ class Policy:
     half_life_s: int = 604_800
     leaf_order: str = "priority"
     attained_limits: tuple[int, ...] = (3_250, 7_200)
+    service_samples: tuple[int, ...] = ()
 
     @property
     def decay_s(self) -> int | None:
@@ -64,6 +68,8 @@ class Policy:
         limits = self.attained_limits
         if not 1 <= len(limits) <= MOST_QUEUES or list(limits) != sorted({each for each in limits if each > 0}):
             raise ValueError(f"attained_limits: must be 1 to {MOST_QUEUES} numbers that rise from above 0")
+        if len(self.service_samples) > MOST_SAMPLES or any(each < 0 for each in self.service_samples):
+            raise ValueError(f"service_samples: must be up to {MOST_SAMPLES:,} numbers of at least 0")
         for name in ("lookback_s", "pass_every_s", "min_runtime_min_s", "half_life_s"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1 s")

@@ -80,6 +80,9 @@ class Workload(models.Model):
     cancel_asked_at = SecondField(null=True, blank=True)
     progress_s = models.PositiveIntegerField(default=0, help_text="run time kept over preemptions")
     preemptions = models.PositiveIntegerField(default=0)
+    predicted_s = models.PositiveIntegerField(
+        null=True, blank=True, help_text="how long it was thought to execute, where the order inside its leaf asks"
+    )
     reason_code = models.CharField(max_length=40, blank=True)
     reason_text = models.TextField(blank=True)
     reason_numbers = models.JSONField(default=dict)

@@ -206,20 +206,33 @@ def second(instant: datetime | None) -> int | None:
 
 
 def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """By id: state, leaf and priority. Size, contract, submission and pin never change.
+    """By id: state, leaf and priority, and what it has executed. Size, contract, submission and pin never change.
 
     One that waits for another's end is told apart from one that a pass held.
     """
     rows = Workload.objects.filter(pk__in={pk for pk in ids if pk is not None}).order_by()
-    columns = ("pk", "state", "leaf_id", "priority", "reason_code", Second("submitted_at"))
+    columns = (
+        "pk",
+        "state",
+        "leaf_id",
+        "priority",
+        "reason_code",
+        Second("submitted_at"),
+        "progress_s",
+        Second("first_started_at"),
+    )
     return {
         pk: {
             "state": AFTER if state == Workload.State.HELD and reason_code == AFTER else state,
             "leaf": leaf_id,
             "priority": priority,
             "submitted_s": submitted_s,
+            "progress_s": progress_s,
+            "first_started_s": first_started_s,
         }
-        for pk, state, leaf_id, priority, reason_code, submitted_s in rows.values_list(*columns)
+        for pk, state, leaf_id, priority, reason_code, submitted_s, progress_s, first_started_s in rows.values_list(
+            *columns
+        )
     }
 
 

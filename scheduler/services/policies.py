@@ -16,7 +16,7 @@ from budgets.models import BudgetNode, Cluster, Person
 from budgets.services import ledger
 from scheduler.engine import Policy
 from scheduler.models import PolicyVersion
-from scheduler.services import events
+from scheduler.services import events, predictions
 
 KNOBS = {field.name: field for field in fields(Policy)}
 DURATION_MAX_S = 10 * 365 * 86_400
@@ -24,7 +24,7 @@ DURATION_MAX_S = 10 * 365 * 86_400
 COUNT_MAX = 1_000
 MARGIN_MAX_CHARS = 20
 WORD_MAX_CHARS = 40
-LIST_MAX = 16
+LIST_MAX = 1_000
 
 
 def as_policy(version: PolicyVersion) -> Policy:
@@ -85,6 +85,8 @@ def change(
         if version is not None and version != before.number:
             raise ConflictError(gettext("version {number} is in force now").format(number=before.number))
         merged = before.knobs | clean
+        if merged.get("leaf_order") == "gittins" and not merged.get("service_samples"):
+            merged["service_samples"] = predictions.services(cluster, timezone.now())
         try:
             _policy(merged)
         except ValueError as error:
@@ -152,7 +154,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _list(name: str, value: Any) -> list[int]:
-    if not isinstance(value, list | tuple) or not 1 <= len(value) <= LIST_MAX:
+    if not isinstance(value, list | tuple) or len(value) > LIST_MAX:
         raise InputError(name, gettext("{value!r} is not a list of whole numbers").format(value=str(value)[:40]))
     return [_whole(name, each, DURATION_MAX_S) for each in value]
 

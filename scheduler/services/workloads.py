@@ -19,7 +19,7 @@ from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.engine import Policy, Reason, refusal
 from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Node, Run, Workload
-from scheduler.services import agents, asked, events, policies, runs
+from scheduler.services import agents, asked, events, policies, predictions, runs
 from scheduler.services.asked import Asked
 from scheduler.services.events import Entry, Kind
 from scheduler.services.slurm import door
@@ -180,11 +180,14 @@ def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime) -> 
         if known:
             return known
         room = room_of(first.cluster)
+        predicted_s = None
+        if room.policy.leaf_order == "shortest":
+            predicted_s = predictions.predicted_s(first.cluster, first.owner, first.name, at)
         reason = _refusal(first, room)
         waits = first.after is not None and _is_open(first.after)
         numbers = take_numbers(first.leaf, len(requests))
         rows = Workload.objects.bulk_create(
-            _row(request, code, room, reason, waits, at, array, index)
+            _row(request, code, room, reason, waits, at, array, index, predicted_s)
             for index, (request, code) in enumerate(zip(requests, numbers, strict=True))
         )
         if reason is not None:
@@ -294,9 +297,11 @@ def _row(
     at: datetime,
     array: uuid.UUID | None,
     index: int,
+    predicted_s: int | None,
 ) -> Workload:
     row = Workload(
         code=code,
+        predicted_s=predicted_s,
         workload_class=class_of(request.size_milli, request.min_runtime_s, room),
         submitted_at=at,
         array=array,

@@ -290,7 +290,8 @@ class Effects:
         run.end_s = self.now_s
         run.end_reason = reason
         if run.running_s is not None:
-            run.job.attained_milli_s += run.size_milli * (self.now_s - max(run.running_s, 0))
+            until_s = self.now_s if run.told_s is None else run.told_s
+            run.job.attained_milli_s += run.size_milli * (until_s - run.running_s)
         self.snapshot.end(run.id)
         del self.runs[run.id]
 

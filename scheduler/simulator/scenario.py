@@ -261,7 +261,7 @@ def _factor(value: object, path: str) -> Fraction:
     return Fraction(value)
 
 
-def _limits(value: object, path: str) -> tuple[int, ...]:
+def _numbers(value: object, path: str) -> tuple[int, ...]:
     return tuple(count(each, where) for each, where in elements(value, path))
 
 
@@ -270,7 +270,8 @@ READ_KNOB: Mapping[str, Any] = {
     "reservations": count,
     "leaf_order": text,
     "tree_order": text,
-    "attained_limits": _limits,
+    "attained_limits": _numbers,
+    "service_samples": _numbers,
 }
 """What reads a knob that is no duration."""
 

@@ -8,7 +8,19 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from budgets.models import Cluster
-from scheduler.engine import Claim, Health, LeafUse, Node, Policy, Reservation, Run, Snapshot, Workload
+from scheduler.engine import (
+    Claim,
+    Health,
+    LeafUse,
+    Node,
+    Policy,
+    Reservation,
+    Run,
+    Service,
+    Snapshot,
+    Workload,
+    leaf_order_of,
+)
 from scheduler.models import WHOLE_DEVICE_MILLI, PolicyVersion, TreeVersion
 
 from .positions import Positions
@@ -29,6 +41,9 @@ class SeenWorkload(NamedTuple):
     priority: int
     node: str | None
     is_held: bool
+    progress_s: int
+    first_started_s: int | None
+    predicted_s: int | None
     reason_code: str = ""
     reason_text: str = ""
     place: int | None = None
@@ -50,6 +65,9 @@ class SeenRun(NamedTuple):
     leave_by_s: int | None
     priority: int
     submitted_s: int
+    progress_s: int
+    first_started_s: int | None
+    predicted_s: int | None
 
     @property
     def id(self) -> str:
@@ -76,6 +94,10 @@ class SeenPlan(NamedTuple):
     made_s: int
 
 
+UseRow = tuple[Sequence[int], bool, float]
+"""Path, whether charged, and what ended runs of it used, in thousandths times seconds, as it counts today."""
+
+
 @dataclass(slots=True)
 class Seen:
     """Everything a pass sees of the rows, at one event mark and instant."""
@@ -90,7 +112,7 @@ class Seen:
     holdings: Mapping[int, Mapping[str, int]] = field(default_factory=dict)  # by run, then by node's name
     fractions: Mapping[int, int] = field(default_factory=dict)  # the device of each run that has less than one
     nodes: Sequence[SeenNode] = ()
-    use: Sequence[tuple[Sequence[int], bool, int]] = ()  # (path, charged, milli_s) of ended runs in the lookback
+    use: Sequence[UseRow] = ()
     claims: Sequence[SeenPlan] = ()
     reservations: Sequence[SeenPlan] = ()
 
@@ -160,6 +182,8 @@ def build(seen: Seen) -> Snapshot:
         lookback_s=seen.policy.lookback_s,
         names={row["id"]: row["name"] for row in seen.tree_nodes},
         unit=UNIT_NAMES[seen.cluster.unit],
+        leaf_order=leaf_order_of(seen.policy),
+        half_life_s=seen.policy.decay_s,
     )
 
 
@@ -169,8 +193,8 @@ def _known(plan: SeenPlan, run_ids: Mapping[int, str]) -> tuple[str, ...]:
 
 
 def _use(seen: Seen, positions: Positions) -> dict[str, LeafUse]:
-    charged: dict[str, int] = {}
-    uncharged: dict[str, int] = {}
+    charged: dict[str, float] = {}
+    uncharged: dict[str, float] = {}
     for path, is_charged, amount_milli_s in seen.use:
         leaf = positions.of_path(path)
         totals = charged if is_charged else uncharged
@@ -194,6 +218,7 @@ def _run(row: SeenRun, seen: Seen, positions: Positions) -> Run:
         submitted_s=row.submitted_s,
         leave_by_s=row.leave_by_s,
         device=seen.fractions.get(row.pk),
+        service=Service(row.progress_s * sum(seen.holdings[row.pk].values()), row.first_started_s, row.predicted_s),
     )
 
 
@@ -206,6 +231,7 @@ def _workload(row: SeenWorkload, positions: Positions) -> Workload:
         submitted_s=row.submitted_s,
         priority=row.priority,
         node=row.node,
+        service=Service(row.progress_s * row.size_milli, row.first_started_s, row.predicted_s),
     )
 
 

@@ -10,13 +10,14 @@ from typing import Any
 from django.db import connection
 from django.db.models import Q
 
+from scheduler.engine import Policy, decayed_milli_s
 from scheduler.models import Claim, Event, Node, Pass, Reservation, Run, Workload
 from scheduler.services import events, policies
 from scheduler.services.events import Kind, Second
 from scheduler.services.usage_sql import CREDITED
 
-from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
-from .present import RUN, holdings_of
+from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, UseRow, build
+from .present import RUN, holdings_of, use_since
 
 LATEST_REPORT = timedelta(days=2)
 """An end may be reported late, and be dated before a pass that still saw the run: by this much at most."""
@@ -55,7 +56,9 @@ def snapshot_at(past: Pass) -> Loaded:
 
 def _rebuild(seen: Seen, past: Pass) -> None:
     seen.workloads = _workloads(past)
-    seen.runs, seen.use = _runs(past, seen.policy.lookback_s)
+    seen.runs, seen.use = _runs(past, seen.policy)
+    if seen.policy.leaf_order != "priority":
+        seen.runs = _with_progress_then(past, seen.runs)
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     seen.nodes = _nodes(past)
     seen.claims = [
@@ -105,6 +108,9 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
             values["priority"],
             pins.get(rows[pk].node_id),
             values["state"] == "held",
+            values.get("progress_s", 0),
+            values.get("first_started_s"),
+            rows[pk].predicted_s,
         )
         for pk, values in last.items()
         if values["state"] in ("queued", "held")
@@ -112,9 +118,16 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
     return sorted(found, key=lambda row: (row.submitted_s, row.code))
 
 
-def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequence[int], bool, int]]]:
+def _with_progress_then(past: Pass, runs: Sequence[SeenRun]) -> list[SeenRun]:
+    """What their workloads had executed before, as the log says it."""
+    then = _last(past, "workload_id", "workload", [run.workload_id for run in runs])
+    return [run._replace(progress_s=then.get(run.workload_id, {}).get("progress_s", 0)) for run in runs]
+
+
+def _runs(past: Pass, policy: Policy) -> tuple[list[SeenRun], list[UseRow]]:
     """Those that had not ended, and the use of those that had."""
-    start = past.at - timedelta(seconds=lookback_s)
+    start = use_since(past.at, policy)
+    half_life_s = policy.decay_s
     rows = list(
         Run.objects.filter(_open_then(past, start))
         .order_by("pk")
@@ -125,7 +138,7 @@ def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequen
     later = _later_history(past)
     now_s, start_s = int(past.at.timestamp()), int(start.timestamp())
     runs: list[SeenRun] = []
-    use: dict[tuple[tuple[int, ...], bool], int] = {}
+    use: dict[tuple[tuple[int, ...], bool], float] = {}
     for *columns, size_milli, ended_s, end_reason in rows:
         run = SeenRun(*columns)
         values = last.get(run.pk)
@@ -137,10 +150,14 @@ def _runs(past: Pass, lookback_s: int) -> tuple[list[SeenRun], list[tuple[Sequen
             continue
         else:
             ended_s = values["ended_s"]
-        held_s = min(ended_s, now_s) - max(run.started_s, start_s)
-        if held_s > 0:
+        until_s = min(ended_s, now_s)
+        if until_s > max(run.started_s, start_s):
             key = (tuple(run.path), run.funded and end_reason not in CREDITED)
-            use[key] = use.get(key, 0) + held_s * size_milli
+            if half_life_s is None:
+                counts: float = (until_s - max(run.started_s, start_s)) * size_milli
+            else:
+                counts = decayed_milli_s(size_milli, run.started_s, until_s, now_s, half_life_s)
+            use[key] = use.get(key, 0) + counts
     return runs, [(path, is_charged, use[path, is_charged]) for path, is_charged in sorted(use)]
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from budgets import queries
 from budgets.models import WHOLE_BASIS_POINTS, Cluster
+from scheduler.engine import Policy, decay_per_s
 from scheduler.models import (
     WHOLE_DEVICE_MILLI,
     Claim,
@@ -30,7 +31,7 @@ from scheduler.services import events, policies
 from scheduler.services.events import Second
 from scheduler.services.usage_sql import CREDITED
 
-from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, build
+from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, UseRow, build
 
 USE_SQL = """
 SELECT path, funded AND end_reason <> ALL(%(credited)s) AS charged,
@@ -40,6 +41,21 @@ WHERE cluster_id = %(cluster)s AND ended_at > %(start)s AND started_at < %(now)s
 GROUP BY path, charged
 ORDER BY path, charged
 """
+
+
+DECAYED_SQL = """
+SELECT path, funded AND end_reason <> ALL(%(credited)s) AS charged,
+    sum(size_milli * (
+        exp(-%(decay)s * extract(epoch FROM %(now)s - least(ended_at, %(now)s))::float8)
+        - exp(-%(decay)s * extract(epoch FROM %(now)s - started_at)::float8)
+    ) / %(decay)s)
+FROM scheduler_run
+WHERE cluster_id = %(cluster)s AND ended_at > %(start)s AND started_at < %(now)s
+GROUP BY path, charged
+ORDER BY path, charged
+"""
+HALF_LIVES = 40
+"""What ended longer ago counts for nothing: less than one part in 10^12."""
 
 
 def load(cluster: Cluster, now: datetime | None = None) -> Loaded:
@@ -105,7 +121,7 @@ def _read(seen: Seen, instant: datetime) -> None:
     seen.runs = [SeenRun(*row) for row in going.values_list(*RUN)]
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     seen.nodes = present_nodes(cluster)
-    seen.use = ended_use(cluster, instant, seen.policy.lookback_s)
+    seen.use = ended_use(cluster, instant, seen.policy)
     made_s = Second("made_at")
     claims = Claim.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
     seen.claims = [
@@ -128,6 +144,9 @@ WAITING = (
     "priority",
     "node__name",
     ExpressionWrapper(Q(state="held"), BooleanField()),
+    "progress_s",
+    Second("first_started_at"),
+    "predicted_s",
     "reason_code",
     "reason_text",
     "place",
@@ -148,6 +167,9 @@ RUN = (
     Second("leave_by"),
     "workload__priority",
     Second("workload__submitted_at"),
+    "workload__progress_s",
+    Second("workload__first_started_at"),
+    "workload__predicted_s",
 )
 """The columns of `SeenRun`."""
 
@@ -184,14 +206,27 @@ def present_nodes(cluster: Cluster) -> list[SeenNode]:
     return [SeenNode(*row) for row in events.nodes_as_seen(Node.objects.filter(cluster=cluster))]
 
 
-def ended_use(cluster: Cluster, instant: datetime, lookback_s: int) -> list[tuple[Sequence[int], bool, int]]:
-    """(path, charged, milli_s) that ended runs used inside the lookback, clipped to the second at both ends.
+def use_since(instant: datetime, policy: Policy) -> datetime:
+    """What ended before that counts for nothing at an instant."""
+    half_life_s = policy.decay_s
+    back_s = policy.lookback_s if half_life_s is None else HALF_LIVES * half_life_s
+    return datetime.fromtimestamp(max(0, int(instant.timestamp()) - back_s), UTC)
+
+
+def ended_use(cluster: Cluster, instant: datetime, policy: Policy) -> list[UseRow]:
+    """What ended runs used, as it counts at an instant: inside the lookback, clipped to the second, or decayed.
 
     What was funded, but credited since (section 7), is not charged.
     """
-    start = datetime.fromtimestamp(int(instant.timestamp()) - lookback_s, UTC)
+    values: dict[str, Any] = {
+        "now": instant,
+        "start": use_since(instant, policy),
+        "cluster": cluster.pk,
+        "credited": list(CREDITED),
+        "decay": 0.0 if policy.decay_s is None else decay_per_s(policy.decay_s),
+    }
     with connection.cursor() as cursor:
-        cursor.execute(USE_SQL, {"now": instant, "start": start, "cluster": cluster.pk, "credited": list(CREDITED)})
+        cursor.execute(USE_SQL if policy.decay_s is None else DECAYED_SQL, values)
         return [(path, charged, amount) for path, charged, amount in cursor.fetchall()]
 
 

@@ -151,6 +151,9 @@ class LiveDriver:
         happenings = (next_happening(run) for run in simulation.going(self.cluster))
         instants += [each.at_s - (second(START) or 0) for each in happenings if each is not None]
         instants += self._ends_of_contracts(now_s)
+        if self.scenario.policy.leaf_order != "priority":
+            timer_s = snapshots.load(self.cluster, at(now_s)).snapshot.next_timer_s()
+            instants += [] if timer_s is None else [timer_s - (second(START) or 0)]
         next_s = min(instants, default=None)
         return self._next_pass_before(now_s, next_s) if self._time_alone_matters() else next_s
 
@@ -214,6 +217,7 @@ class LiveDriver:
             size_milli=job.size_milli,
             min_runtime_s=job.min_runtime_s,
             command=["run"],
+            name=job.group,
             priority=job.priority,
             node=Node.objects.get(name=job.node) if job.node else None,
             resumable=job.is_resumable,

@@ -21,11 +21,13 @@ def leaf_order_of(policy: Policy, samples_milli_s: Sequence[int] = ()) -> LeafOr
 
     Args:
         policy: the cluster's knobs.
-        samples_milli_s: total services of workloads that have ended, for "gittins"; without any it is "tiresias".
+        samples_milli_s: total services of workloads like those to come, for "gittins", where the policy knows none;
+            without any it is "tiresias".
     """
     if policy.leaf_order == "shortest":
         return ShortestFirst()
     if policy.leaf_order in ("tiresias", "gittins"):
-        samples = samples_milli_s if policy.leaf_order == "gittins" else ()
+        known = [each * DEVICE_MILLI for each in policy.service_samples] or samples_milli_s
+        samples = known if policy.leaf_order == "gittins" else ()
         return Tiresias([limit * DEVICE_MILLI for limit in policy.attained_limits], samples)
     return None

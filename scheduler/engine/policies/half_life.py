@@ -16,6 +16,11 @@ FAR = 500.0
 """So many decay times after its epoch the sum is counted from a new one, long before it could overflow."""
 
 
+def decay_per_s(half_life_s: int) -> float:
+    """By what part use decays in a second, at the limit of short times."""
+    return -log(1 - HALF / half_life_s)
+
+
 class DecayedUse:
     """Device time that decays, in the place of a `Window`: amounts are `_milli`, totals `_milli_s`.
 
@@ -28,7 +33,7 @@ class DecayedUse:
 
     def __init__(self, half_life_s: int, now_s: int) -> None:
         """Nothing was held before."""
-        self._decay = -log(1 - HALF / half_life_s)
+        self._decay = decay_per_s(half_life_s)
         self._epoch_s = self._now_s = now_s
         self._rate = 0
         self._sum = 0.0
@@ -73,5 +78,5 @@ class DecayedUse:
 
 def decayed_milli_s(amount_milli: int, from_s: int, until_s: int, now_s: int, half_life_s: int) -> float:
     """What was held in [from_s, until_s) still counts at `now_s`, which is not before its end."""
-    decay = -log(1 - HALF / half_life_s)
+    decay = decay_per_s(half_life_s)
     return amount_milli * (exp(-decay * (now_s - until_s)) - exp(-decay * (now_s - from_s))) / decay

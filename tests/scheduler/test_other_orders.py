@@ -1,0 +1,93 @@
+"""Other people's orders, live: the loop does with rows what the simulator does, and every pass can be replayed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from budgets.errors import InputError
+from budgets.models import Cluster
+from scheduler.models import Pass, Workload
+from scheduler.queries.replay import replay
+from scheduler.services import clusters, policies, predictions
+from scheduler.simulator import as_json, parse, simulate
+from tests.scheduler.conftest import START
+from tests.scheduler.live_driver import LiveDriver
+
+
+def asks(name: str, leaf: str, submit: int, duration: int, gpus: int = 8, **more: Any) -> dict[str, Any]:
+    """A workload with the shortest contract."""
+    return {
+        "id": name, "leaf": leaf, "submit": submit, "gpus": gpus, "min_runtime": 300, "duration": duration, **more,
+    }  # fmt: skip
+
+
+ATTAINED = [
+    asks("A-1", "A", 0, 3_600),
+    asks("A-2", "A", 100, 600),
+    asks("A-3", "A", 130, 1_200, gpus=4, restart_cost=120),
+    asks("B-1", "B", 2_000, 900, exit_delay=20),
+    asks("A-4", "A", 2_100, 300, gpus=2),
+]
+SHORTEST = [
+    asks("A-1", "A", 0, 60, group="eval"),
+    asks("A-2", "A", 0, 600, group="train"),
+    asks("A-3", "A", 100, 1_000),
+    asks("A-4", "A", 900, 600, group="train"),
+    asks("A-5", "A", 1_000, 60, group="eval"),
+]
+
+
+def lived(policy: dict[str, Any], workloads: list[dict[str, Any]], *history: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The same scenario live and simulated: the runs, which are the same; all its passes replayed."""
+    scenario = parse(
+        json.dumps(
+            {
+                "cluster": {"nodes": {"h1": 8}},
+                "tree": {"A": 1, "B": 1},
+                "policy": {"grace_s": 60, **policy},
+                "history": history,
+                "workloads": workloads,
+            }
+        )
+    )
+    driver = LiveDriver(scenario)
+    driver.run([])
+    live = [(run["workload"], run["start"], run["end"], run["end_reason"]) for run in driver.result()["runs"]]
+    told = as_json(simulate(scenario))["runs"]
+    assert sorted(live) == sorted((run["workload"], run["start"], run["end"], run["end_reason"]) for run in told)
+    for stored in Pass.objects.order_by("pk"):
+        assert replay(stored).differences == ()
+    return sorted(live)
+
+
+@pytest.mark.parametrize("order", ["tiresias", pytest.param("gittins", marks=pytest.mark.long)])
+def test_whoever_has_attained_less_goes_first(transactional_db: None, order: str) -> None:
+    policy = {"leaf_order": order, "attained_limits": [3_250, 7_200], "service_samples": [900, 4_800, 9_600, 28_800]}
+    runs = lived(policy, ATTAINED)
+    assert ("A-1", 0, 407, "preempted_priority") in runs
+
+
+def test_the_shortest_goes_first_by_what_has_ended(transactional_db: None) -> None:
+    runs = lived({"leaf_order": "shortest"}, SHORTEST)
+    assert [name for name, *_ in sorted(runs, key=lambda run: run[1])] == ["A-1", "A-2", "A-3", "A-5", "A-4"]
+    assert list(Workload.objects.order_by("code").values_list("predicted_s", flat=True)) == [600, 600, 60, 600, 60]
+
+
+@pytest.mark.long
+def test_use_decays(transactional_db: None) -> None:
+    past = {"leaf": "B", "gpus": 2, "from": "-30h", "to": "-1h"}
+    lived({"tree_order": "half_life", "half_life_s": 3_600}, ATTAINED, past)
+
+
+def test_an_order_that_there_is_not_is_refused(db: None) -> None:
+    cluster = clusters.create(name="north", title="North", unit=Cluster.Unit.GPU)
+    with pytest.raises(InputError, match="leaf_order"):
+        policies.change(cluster=cluster, knobs={"leaf_order": "lifo"})
+    with pytest.raises(InputError, match="attained_limits"):
+        policies.change(cluster=cluster, knobs={"attained_limits": [5, 5]})
+    made = policies.change(cluster=cluster, knobs={"leaf_order": "gittins"})
+    assert (made.knobs["leaf_order"], made.knobs["service_samples"]) == ("gittins", [])
+    assert predictions.predicted_s(cluster, None, "train", START) == 600
