@@ -27,4 +27,5 @@ def test_a_page_says_what_is_taken_and_given(calm: Laboratory, as_person: Callab
         "<code>422</code>",
     ):
         assert said in page
-    assert "scope `submit`" in page or "scope <code>submit</code>" in page
+    assert "Tokens need the scope <code>submit</code>." in page
+    assert "`" not in page
