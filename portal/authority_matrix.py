@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -88,6 +89,11 @@ Thing = tuple[str, Callable[[Any], Any]]
 """What it is in words, and what makes it for whoever asks (so that it can be their own)."""
 
 
+def always(thing: Any) -> Callable[[Any], Any]:
+    """The same thing, whoever asks."""
+    return lambda _who: thing
+
+
 class Laboratory:
     """People, nodes and what they made, none of it stored."""
 
@@ -143,13 +149,11 @@ class Laboratory:
 
     def nodes(self) -> list[Thing]:
         """A budget node in each place."""
-        return [(words, lambda _who, code=code: self.node[code]) for code, words in PLACES.items()]
+        return [(words, always(self.node[code])) for code, words in PLACES.items()]
 
     def placed(self, what: str, make: Callable[[str, Any], Any], own: str = "A1") -> list[Thing]:
         """Something of theirs in A1, and somebody else's in each place."""
-        others: list[Thing] = [
-            (f"{what}, {words}", lambda _who, code=code: make(code, self.someone)) for code, words in PLACES.items()
-        ]
+        others: list[Thing] = [(f"{what}, {words}", always(make(code, self.someone))) for code, words in PLACES.items()]
         return [(f"their own {what}, {PLACES[own]}", lambda who: make(own, who)), *others]
 
     def requests(self) -> list[Thing]:
@@ -161,14 +165,14 @@ class Laboratory:
         """Reallocations in the states that differ in who sees them."""
         found: list[Thing] = []
         for words, state in (("draft", State.DRAFT), ("proposal", State.SUBMITTED), ("applied change", State.APPLIED)):
-            things = self.placed(words, lambda code, who, state=state: self.reallocation(code, who, state), "A")
+            things = self.placed(words, partial(self.reallocation, state=state), "A")
             found += [things[0], things[2], things[5]]
         return found
 
     def grants(self) -> list[Thing]:
         """Roles of somebody else in each place, and their own."""
         others: list[Thing] = [
-            (f"{role} of {words}", lambda _who, code=code, role=role: self.grant(code, role, self.someone))
+            (f"{role} of {words}", always(self.grant(code, role, self.someone)))
             for role in Role.values
             for code, words in PLACES.items()
             if code != "A9"
@@ -209,8 +213,7 @@ THINGS: dict[str, Callable[[Laboratory], list[Thing]]] = {
     "request.": Laboratory.requests,
     "reallocation.": Laboratory.reallocations,
     "review.": lambda lab: [
-        (f"review, {words}", lambda _who, code=code: Review(pk=1, node=lab.node[code]))
-        for code, words in PLACES.items()
+        (f"review, {words}", always(Review(pk=1, node=lab.node[code]))) for code, words in PLACES.items()
     ],
     "workload.": lambda lab: lab.placed("workload", lab.workload),
     "simulation.": Laboratory.simulations,
