@@ -28,6 +28,7 @@ def test_the_examples_of_the_guide_give_what_they_say(transactional_db: None, li
         "ALLOTMENT": live_server.url,
         "TOKEN": tokens.create(person=lab.ada, name="guide", scopes=["read", "submit"], days=1)[1],
         "OPS_TOKEN": tokens.create(person=lab.ops, name="guide", scopes=scopes, days=1)[1],
+        "LEAD_TOKEN": tokens.create(person=lab.mia, name="guide", scopes=["read", "submit", "decide"], days=1)[1],
         "no_proxy": "*",
     }
     text = (settings.BASE_DIR / "docs" / "api.md").read_text(encoding="utf-8")
