@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from django.test import Client
 
-from budgets.models import Person, RoleGrant
+from budgets.models import Person, RoleGrant, Webhook, WebhookDelivery
+from budgets.services import webhook_settings
 from scheduler.models import Run, Simulation
 from scheduler.services import simulating
 from tests.addresses import API, Values, filled, patterns
@@ -32,9 +33,38 @@ def finished(row: Simulation) -> Simulation:
     return row
 
 
+def webhook(lab: Laboratory) -> tuple[int, list[int]]:
+    """One of the operator's, with a delivery that was taken, one that failed and one that waits; their numbers."""
+    row = Webhook.objects.create(
+        person=lab.ops,
+        name="Pager",
+        url="https://pager.example.org/hooks/7",
+        secret="s",
+        events=["workload"],
+        failures=2,
+    )
+    made = []
+    for state, tries, said in (
+        ("delivered", 1, [(204, "", "")]),
+        (
+            "failed",
+            2,
+            [(None, "pager.example.org has no address", ""), (422, "pager.example.org answered 422", "no room")],
+        ),
+        ("waiting", 0, []),
+    ):
+        delivery = webhook_settings.ping(webhook=row)
+        WebhookDelivery.objects.filter(pk=delivery.pk).update(state=state, tries=tries)
+        for status, error, answer in said:
+            delivery.attempts.create(at=delivery.made_at, status=status, ms=38, error=error, answer=answer)
+        made.append(delivery.pk)
+    return row.pk, made
+
+
 def values_of(lab: Laboratory) -> Values:
     """Something for every parameter of an address."""
     numbers = governance(lab)
+    hook, deliveries = webhook(lab)
     taken = Run.objects.filter(workload=lab.taken, preempted_by__isnull=False).first()
     return {
         "cluster": ["north"],
@@ -55,6 +85,8 @@ def values_of(lab: Laboratory) -> Values:
         "imports/<int:number>": [numbers["import"]],
         "simulator/<int:number>": [number := finished(simulation(lab)).pk],
         "simulations/<int:number>": [number],
+        "webhooks/<int:number>": [hook],
+        "webhooks/<int:number>/deliveries/<int:delivery>": deliveries,
         "help/<slug:key>": ["manager"],
         "help/api/<slug:key>": ["requests_approve_create"],
         "help/pictures/<str:name>": ["queue.png"],

@@ -110,8 +110,6 @@ def test_the_installation_of_the_guide_comes_up(clone: Path, environment: dict[s
             start(service)
         works = wait_until(lambda: (ready() or {}).get("ready"), within_s=90)
         assert works, (ready(), [(tmp_path / f"{each}.log").read_text()[-1_500:] for each in SERVICES])
-        checks = (ready() or {})["checks"]
-        assert all(each["ok"] for each in checks.values()), checks
         made = subprocess.run(
             [python, "manage.py", "shell", "--no-imports", "-c", FIRST_CLUSTER],
             check=False, capture_output=True, text=True, env=environment, cwd=clone,
