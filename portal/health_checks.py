@@ -96,8 +96,9 @@ def broker_answers(_now: datetime) -> Found:
     began_s = time.perf_counter()
     try:
         with client.pipeline(transaction=False) as pipe:
-            pipe.ping().llen("celery").llen(health_signs.SIMULATIONS_QUEUE)
-            _pong, tasks, simulations = pipe.execute()
+            pipe.llen("celery")
+            pipe.llen(health_signs.SIMULATIONS_QUEUE)
+            tasks, simulations = pipe.execute()
     except (RedisError, OSError) as error:
         return Found(False, _line("the broker does not answer", error))
     ms = round(1_000 * (time.perf_counter() - began_s), 1)

@@ -45,7 +45,7 @@ def seen() -> dict[str, float]:
         RedisError: the broker does not answer.
     """
     client = broker()
-    found = client.hgetall(KEY) if client is not None else {}
+    found: dict[bytes, bytes] = client.hgetall(KEY) if client is not None else {}  # type: ignore[assignment]
     return {name.decode(): float(at_s) for name, at_s in found.items()}
 
 

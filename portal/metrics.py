@@ -77,7 +77,7 @@ def signs() -> Iterable[Metric]:
     )
     client = metrics_shared.broker()
     for queue in ("celery", health_signs.SIMULATIONS_QUEUE) if client is not None else ():
-        lengths.add_metric([queue], float(client.llen(queue)))  # type: ignore[union-attr, arg-type]
+        lengths.add_metric([queue], float(client.llen(queue)))  # type: ignore[union-attr]
     return [ages, lengths]
 
 

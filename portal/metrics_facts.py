@@ -7,7 +7,7 @@ figures, ALLOTMENT_METRICS_BUDGETS of them, and `allotment_budgets_left_out` say
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,7 +57,7 @@ class Asked:
 
     def rows(self, statement: str) -> Rows:
         """What a statement gives at this instant."""
-        values = {
+        values: dict[str, Any] = {
             "now": self.now,
             "hour_ago": self.now - timedelta(hours=1),
             "day_ago": self.now - timedelta(days=1),
@@ -113,7 +113,7 @@ def gauge(name: str, words: str, labels: Sequence[str], rows: Iterable[tuple[Seq
     return family
 
 
-def _filled(found: dict[tuple[str, ...], float], *axes: Iterable[str]) -> Iterator[tuple[tuple[str, ...], float]]:
+def _filled(found: Mapping[Any, float], *axes: Iterable[str]) -> Iterator[tuple[tuple[str, ...], float]]:
     """Every combination of the labels, 0 where there is no row."""
     combinations: list[tuple[str, ...]] = [()]
     for axis in axes:

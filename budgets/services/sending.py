@@ -93,7 +93,8 @@ def leave_on_portal() -> int:
     """What has no way to go out stands on the portal only, from now on: nobody gets a heap of old letters on the day
     on which a mail server is set up.
     """
-    nowhere = ~Exists(Webhook.objects.filter(person=OuterRef("person"), scope=Webhook.Scope.PERSON, turned_off_at=None))
+    hooks = Webhook.objects.filter(person=OuterRef("person"), scope=Webhook.Scope.PERSON, turned_off_at=None)
+    nowhere = Q(~Exists(hooks))
     if settings.HAS_MAIL_SERVER:
         nowhere &= Q(person__email="")
     waiting = Message.objects.filter(nowhere, sent_at=None, digest=None).exclude(mode=Message.Mode.OFF)
