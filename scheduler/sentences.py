@@ -11,6 +11,9 @@ REASONS = (
         "{code} took its {amount}. Its contract was over, and {code} has the higher priority in the same project."
     ),
     gettext_noop(
+        "{code} took its {amount}. Its contract was over, and {code} has attained less service in the same project."
+    ),
+    gettext_noop(
         "{code} took its {amount}. Its contract was over, and {name} had been served less of its share than {name_2}."
     ),
     gettext_noop("{code} took its {amount}. Its contract was over, and these had been promised to {code} from now on."),

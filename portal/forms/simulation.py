@@ -21,6 +21,10 @@ from scheduler.simulator.sweeps import KNOBS, MOST_PARTS
 
 SCHEDULERS = {
     "contracts": gettext_lazy("contracts, as here: shares, and contracts that hold"),
+    "attained": gettext_lazy("contracts; inside a project whoever has attained less goes first (Tiresias)"),
+    "gittins": gettext_lazy("contracts; inside a project by attained service and the Gittins index (Tiresias)"),
+    "shortest": gettext_lazy("contracts; inside a project the shortest first, as what ended before predicts it"),
+    "half-life": gettext_lazy("contracts; use counts the less the longer ago it was (Slurm's Fair Tree)"),
     "fifo": gettext_lazy("first come, first served, strictly"),
     "fifo-skip": gettext_lazy("first come, first served; who does not fit is passed"),
     "easy": gettext_lazy("first come, with EASY backfill"),
@@ -29,6 +33,13 @@ SCHEDULERS = {
     "sjf": gettext_lazy("shortest first (it must know durations)"),
     "srtf": gettext_lazy("shortest remaining time first (it must know durations, and preempts)"),
 }
+ORDERS: dict[str, dict[str, Any]] = {
+    "attained": {"leaf_order": "tiresias"},
+    "gittins": {"leaf_order": "gittins"},
+    "shortest": {"leaf_order": "shortest"},
+    "half-life": {"tree_order": "half_life"},
+}
+"""Those of them that are contracts with an order that others have published, and the knobs that say so."""
 HISTORY, UPLOAD, PICK = "history", "file", "picked"
 INVENTED = "lab"
 """The scenario that is always there."""
@@ -202,7 +213,7 @@ class SimulationForm(StrictForm):
     def variants(self) -> list[Variant]:
         """Schedulers side by side; the usual knobs first, then contracts with the knobs that were typed."""
         found = [
-            Variant(name) if name == "contracts" else Variant(name, {"scheduler": name})
+            Variant(name) if name == "contracts" else Variant(name, ORDERS.get(name, {"scheduler": name}))
             for name in SCHEDULERS
             if name in self.cleaned_data["schedulers"]
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from scheduler.simulator.finish_times import completion, rho
 from scheduler.simulator.records import Outcome
 from scheduler.simulator.report import metrics, run_rows
 
@@ -41,6 +42,12 @@ def print_result(write: Callable[[str], object], outcome: Outcome) -> None:
     if demand["median"] is not None:
         spread = f"from {demand['p5']:.2f} to {demand['p95']:.2f} in nine hours of ten"
         write(f"  demand        {demand['median']:.2f} times the cluster, {spread}")
+    finished, fairness = completion(outcome), rho(outcome)
+    if finished["mean_s"] is not None:
+        p90 = duration_text(finished["p90_s"])
+        write(f"  completion    {duration_text(round(finished['mean_s']))} in the mean, nine of ten within {p90}")
+    if fairness["max"] is not None:
+        write(f"  rho           {fairness['median']:.2f} in the median, {fairness['max']:.2f} at worst")
     write("")
     write(f"  {'waits':14}{'count':>8}{'median':>16}{'90th percentile':>18}")
     for name, waits in figures["waits"].items():

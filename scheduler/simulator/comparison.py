@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from .finish_times import completion, rho
 from .records import JobRecord, Outcome
 from .report import DEBUG_CONTRACT_S, LARGE_PART, held_milli_s, metrics, owed_milli_s, percentile
 from .variants import UNASSIGNED
@@ -21,6 +22,8 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         availability, occupancy, delivery, unallocated_share: ratios, None where nothing was there to divide by.
         preemptions, started, ended: counts of the scenario's time; `submitted` of all that were let in.
         end_s: the length of that time.
+        completion: from submission to end, {count, mean_s, median_s, p90_s}.
+        rho: finish-time fairness, {median, p90, max}.
         waits: by class, {count, median_s, p90_s} of those that first started in it.
         nodes: by budget node ("" is the root, whose parent is None), parents before their children,
             {parent, charged_milli_s, uncharged_milli_s, owed_milli_s, delivery}.
@@ -35,6 +38,8 @@ def figures(outcome: Outcome) -> dict[str, Any]:
         "submitted": sum(record.state != "refused" for record in records),
         "started": sum(_starts_in_time(record) for record in records),
         "ended": sum(record.end_s is not None and record.state != "refused" for record in records),
+        "completion": completion(outcome),
+        "rho": rho(outcome),
         "waits": _waits(outcome),
         "nodes": {
             node.id: {

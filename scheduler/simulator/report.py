@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from scheduler.engine import Snapshot
 
@@ -18,6 +18,7 @@ DEBUG_CONTRACT_S = 900
 """A debug run: a contract of at most 15 min, and at most one node."""
 LARGE_PART = 16
 """A large gang: at least this part of the cluster."""
+Number = TypeVar("Number", int, float)
 ROWS_AT_ONCE = 1_000
 """Rows of a list that are written as one piece of text."""
 
@@ -294,7 +295,7 @@ def waits_by_class(outcome: Outcome) -> dict[str, dict[str, int | None]]:
     }
 
 
-def percentile(values: Iterable[int], percent: int) -> int | None:
+def percentile(values: Iterable[Number], percent: int) -> Number | None:
     """The nearest-rank percentile: the least value that so many per cent do not exceed."""
     ranked = sorted(values)
     return ranked[-(-len(ranked) * percent // 100) - 1] if ranked else None

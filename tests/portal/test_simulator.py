@@ -352,3 +352,19 @@ def test_a_scenario_that_is_there_already(calm: Laboratory, as_person: AsPerson)
     assert bytes(second.scenario) == bytes(first.scenario)
     nobody = client.post("/simulator/new/", form_of(work="picked", picked="999", file=None))
     assert nobody.status_code == 400
+
+
+def test_orders_that_others_have_published_are_contracts_with_knobs(calm: Laboratory, as_person: AsPerson) -> None:
+    client = as_person(calm.ada)
+    client.post("/simulator/new/", form_of(schedulers=["contracts", "attained", "shortest", "half-life"]))
+    row = Simulation.objects.get()
+    assert [(part.name, part.change.get("policy", {})) for part in row.parts.order_by("number")] == [
+        ("contracts", {}),
+        ("attained", {"leaf_order": "tiresias"}),
+        ("shortest", {"leaf_order": "shortest"}),
+        ("half-life", {"tree_order": "half_life"}),
+    ]
+    run(row)
+    page = client.get(f"/simulator/{row.pk}/").content.decode()
+    assert "Finish-time fairness" in page
+    assert "Completion, mean" in page
