@@ -19,6 +19,7 @@ from budgets.services import (
     reallocation_deadlines,
     request_deadlines,
     sending,
+    tokens,
 )
 
 UNCONFIRMED_DAYS = 30
@@ -60,5 +61,5 @@ def check_books() -> int:
 
 @shared_task(ignore_result=True)
 def tell_of_endings() -> int:
-    """Beat's, hourly: tell managers of the budgets that end soon, each day of ending once."""
-    return endings.tell_of_endings()
+    """Beat's, hourly: tell managers of the budgets that end soon, each day of ending once; people of their tokens."""
+    return endings.tell_of_endings() + tokens.tell_of_ends()

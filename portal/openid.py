@@ -145,7 +145,9 @@ def begin(callback: str, following: str, links: int = 0) -> tuple[str, Try]:
         NotSignedIn: the provider does not answer, or not as one.
     """
     with troubles():
-        made = provider().create_authorization_url(callback, state=secrets.token_urlsafe(32))
+        made = provider().create_authorization_url(
+            callback, state=secrets.token_urlsafe(32), nonce=secrets.token_urlsafe(32)
+        )
     return made["url"], Try(made["state"], made["nonce"], made["code_verifier"], following, links)
 
 

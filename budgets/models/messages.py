@@ -22,6 +22,7 @@ class Kind(models.TextChoices):
     WORKLOAD = "workload", gettext_lazy("a workload of mine was preempted or has failed")
     FOLLOW_UP = "follow_up", gettext_lazy("a decision is to be looked at again")
     WEBHOOK = "webhook", gettext_lazy("a webhook of mine was turned off")
+    ACCESS = "access", gettext_lazy("my password was changed, or an access token of mine ends")
 
 
 ALWAYS_SENT = (Kind.DECISION,)

@@ -15,13 +15,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext
 
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import AccessToken, BudgetNode, Kind, Person, Scope
+from budgets.models import AccessToken, BudgetNode, Kind, Message, Person, Scope
+from budgets.queries import day_of
 from budgets.services import checks, ledger, messages
 
 PREFIX = "allot_"
@@ -34,6 +35,8 @@ SHAPE = re.compile(rf"{PREFIX}[A-Za-z0-9]{{{SECRET_LENGTH}}}")
 NAME_LENGTH = 60
 ALIVE_MAX = 50
 """Tokens that a person can have at once."""
+TOLD_AHEAD = timedelta(days=7)
+"""How long before its end a person is told."""
 NOTED_EVERY = timedelta(minutes=1)
 """The last use is written down no more often."""
 
@@ -128,7 +131,7 @@ def revoke(*, token: AccessToken, by: Person, reason: str = "", now: datetime | 
         if by.pk != row.person_id:
             messages.tell(
                 to=[row.person],
-                kind=Kind.DECISION,
+                kind=Kind.ACCESS,
                 subject=f"Your access token {row.prefix} was revoked",
                 text=f"{by}: {why}",
                 path="/tokens/",
@@ -151,6 +154,37 @@ def end_all(person: Person) -> None:
             after={"person": person.pk},
             reason="the account was disabled",
         )
+
+
+def tell_of_ends(now: datetime | None = None) -> int:
+    """Beat's, hourly: tell people once of each token that ends within TOLD_AHEAD. How many are told now.
+
+    One that was made for a short time needs no telling.
+    """
+    at = now or timezone.now()
+    ending = AccessToken.objects.filter(_alive(at), expires_at__gt=F("created_at") + 2 * TOLD_AHEAD)
+    ending = ending.filter(
+        Q(expires_at__lte=at + TOLD_AHEAD)
+        | Q(created_at__lte=at + TOLD_AHEAD - timedelta(days=settings.TOKEN_MAX_DAYS))
+    )
+    rows = {f"token:{token.pk}:ends": token for token in ending.select_related("person")}
+    told = set(
+        Message.objects.filter(key__in=[f"{key}:{row.person_id}" for key, row in rows.items()]).values_list(
+            "key", flat=True
+        )
+    )
+    new = {key: row for key, row in rows.items() if f"{key}:{row.person_id}" not in told}
+    with transaction.atomic():
+        for key, token in new.items():
+            messages.tell(
+                to=[token.person],
+                kind=Kind.ACCESS,
+                subject=f"Your access token {token.prefix} ends on {day_of(token.ends_at)}",
+                text=f"{token.name}: what uses it stops then. Make another one before.",
+                path="/tokens/",
+                key=key,
+            )
+    return len(new)
 
 
 def digest(shown: str) -> str:

@@ -17,6 +17,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext
 
 from budgets.models import Identity, Person
+from budgets.services import passwords
 from portal import sign_in_limits
 from portal.demo.people import sign_in_hint
 from portal.forms.password import PasswordForm
@@ -118,7 +119,7 @@ class Password(Page):
             attempt.succeeded()
         if not form.is_valid():
             return self.show(request, form, 400)
-        form.save()
+        passwords.change(person=person, new=form.cleaned_data["new_password1"])
         update_session_auth_hash(request, person)
         banners.info(request, gettext("Your password is changed; you are signed out everywhere else."))
         return HttpResponseRedirect(reverse("password"))

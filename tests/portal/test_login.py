@@ -9,7 +9,7 @@ import redis
 from django.conf import settings as django_settings
 from django.test import Client
 
-from budgets.models import Person, Role, RoleGrant
+from budgets.models import Message, Person, Role, RoleGrant
 from budgets.queries import today
 from budgets.services import people
 from portal import counters, session_ages, sign_in_limits
@@ -234,6 +234,7 @@ def test_a_new_password_signs_out_everywhere_else(calm):
     answer = change(here)
     assert (answer.status_code, is_in(here), is_in(there)) == (302, True, False)
     assert [try_to(Client(), each).status_code for each in (RIGHT, NEW)] == [400, 302]
+    assert [each.subject for each in Message.objects.filter(person=calm.ada)] == ["Your password was changed"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from rest_framework.views import APIView
 
 from budgets.errors import InputError, NotAllowed
 from budgets.models import AccessToken, Cluster, Identity, LedgerEntry, Message, Role, RoleGrant, Scope
-from budgets.queries import today
+from budgets.queries import day_of, today
 from budgets.services import identities, people, roles, tokens
 from portal.api import scopes, urls
 from portal.api.authentication import TokenAuthentication
@@ -358,6 +358,22 @@ def test_operators_and_administrators_revoke_those_of_others_and_say_why(calm, a
     assert as_person(calm.nil).delete(path + "?reason=r").status_code == 409
     assert [each["id"] for each in as_person(calm.nil).get(f"{TOKENS}?person=ada").json()["results"]] == [token.pk]
     assert tokens.find(shown) is None
+
+
+def test_people_are_told_once_a_week_before_a_token_ends(calm, settings):
+    now = timezone.now()
+    made(calm.ada, "read", days=7)
+    token, _ = made(calm.ada, "read", days=30)
+    revoked, _ = made(calm.ben, "read", days=30)
+    tokens.revoke(token=revoked, by=calm.ben)
+    assert [tokens.tell_of_ends(now + timedelta(days=days)) for days in (5, 22, 24, 25, 31)] == [0, 0, 1, 0, 0]
+    told = Message.objects.get()
+    day = day_of(token.ends_at)
+    assert (told.person, told.subject) == (calm.ada, f"Your access token {token.prefix} ends on {day}")
+    made(calm.mia, "read", days=300)
+    settings.TOKEN_MAX_DAYS = 60
+    assert [tokens.tell_of_ends(now + timedelta(days=days)) for days in (52, 54, 55)] == [0, 1, 0]
+    assert Message.objects.get(person=calm.mia).subject.endswith(str(day_of(now + timedelta(days=60))))
 
 
 def test_who_is_disabled_loses_them_for_good(calm):
