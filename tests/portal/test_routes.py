@@ -195,7 +195,10 @@ ROUTES = [
     same("clusters/<slug:cluster>/rules/", "/clusters/north/rules/"),
     Route("clusters/<slug:cluster>/rules/<slug:verb>/", "/clusters/north/rules/plan/", (SIGN_IN, 302, 302, 302, 302)),
     Route(
-        "clusters/<slug:cluster>/rules/<slug:verb>/", "/clusters/north/rules/hook/", (SIGN_IN, 403, 403, 403, 400), "post"
+        "clusters/<slug:cluster>/rules/<slug:verb>/",
+        "/clusters/north/rules/hook/",
+        (SIGN_IN, 403, 403, 403, 400),
+        "post",
     ),
     Route("clusters/<slug:cluster>/slurm/", "/clusters/north/slurm/", (SIGN_IN, 404, 404, 404, 404)),
     same("clusters/<slug:cluster>/timeline/", "/clusters/north/timeline/?window=7d"),
