@@ -239,9 +239,11 @@ def test_a_job_runs_as_its_owner_and_never_as_the_system(site: Site) -> None:
     site.link.run_as_owner, site.link.drift_at = True, None
     site.link.save()
     site.step()
-    work = site.submit("sh", "-c", "id -un; stat -c %U .; echo $SECRET", owner=owner, environment={"SECRET": "s3"})
+    says = "id -un; stat -c %U .; echo $SECRET $USER $HOME ${TZ-none} $PATH"
+    work = site.submit("sh", "-c", says, owner=owner, environment={"SECRET": "s3"})
     site.wait(work, "finished")
-    assert site.printed(work).split() == ["nobody", "nobody", "s3"]
+    own = f"{site.slurm.root}/jobs/{work.code}/.allotment/bin:/usr/local/bin:/usr/bin:/bin"
+    assert site.printed(work).split() == ["nobody", "nobody", "s3", "nobody", "/nonexistent", "none", own]
     refused = site.submit("id", owner=root)
     site.wait(refused, "failed")
     assert Rank.objects.get(run__workload=refused).message == "daemon is no user whose jobs can run here"

@@ -97,6 +97,9 @@ class Submission:
 def submit(job: Submission, script: str) -> list[str]:
     """Submit a job, held: Slurm never starts it by itself, and never again after a node's failure.
 
+    "ALL" is our own small environment, of which the script keeps nothing; with "NONE" each start would first wait for
+    a login of its user on the node, and be held where that takes too long.
+
     Args:
         job: what it asks for.
         script: path of the file with `script.script_of(job)`.
@@ -119,7 +122,7 @@ def submit(job: Submission, script: str) -> list[str]:
         if value
     ]
     return [
-        *("sbatch", "--parsable", "--hold", "--no-requeue", "--export=NONE", "--open-mode=append"),
+        *("sbatch", "--parsable", "--hold", "--no-requeue", "--export=ALL", "--open-mode=append"),
         *(f"--job-name={job.mark.workload}", f"--comment={job.mark}", f"--nodes={shape.nodes}-{shape.nodes}"),
         *("--ntasks-per-node=1", f"--cpus-per-task={cores}", f"--time={minutes}"),
         *(["--exclusive"] if shape.total else []),  # whole nodes: the larger ones' cores, too

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from scheduler.executors.agent_config import SYSTEM_PATH
 from scheduler.executors.slurm.commands import Submission
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -46,8 +47,9 @@ def saved_mark_of(run: int) -> str:
     return f"saved-{run}"
 
 
-def script_of(job: Submission) -> str:
-    """The job's script: each rank runs the command in the workload's directory, with the variables that agents set.
+def script_of(job: Submission, programs: str = "") -> str:
+    """The job's script: each rank runs the command in the workload's directory, in a clean environment with the
+    variables that agents set. `programs` is where Slurm's commands are, if in no usual place.
 
     Only the first rank's node sees a file of it; the command stands in it quoted, and no shell reads it again.
     """
@@ -65,6 +67,7 @@ def script_of(job: Submission) -> str:
             own=OWN_FOLDER,
         )
     return SCRIPT.format(
+        path=shlex.quote(":".join(dict.fromkeys([*SYSTEM_PATH.split(":"), *([programs] if programs else [])]))),
         workload=shlex.quote(job.mark.workload),
         checkpoint=shlex.quote(job.checkpoint),
         restored="1" if job.restores else "",
@@ -84,6 +87,9 @@ def script_of(job: Submission) -> str:
 
 SCRIPT = """\
 #!/bin/sh
+unset TZ LC_ALL SLURM_TIME_FORMAT  # of whoever has submitted it
+USER=$(id -un); HOME=$(getent passwd "$USER" | cut -d: -f6); export USER LOGNAME="$USER" HOME="${{HOME:-$PWD}}"
+export LANG=C.UTF-8 PATH={path}
 mkdir -p {workload}/{own}/bin && cd {workload} || exit 90
 main=
 {saving}{exports}program={own}/bin/allotment-checkpoint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import tempfile
 from collections.abc import Iterable
 
@@ -46,7 +47,7 @@ def submit(works: Works, desk: Desk, workload: Workload, shape: Shape) -> SlurmJ
     with tempfile.TemporaryDirectory(prefix="allotment-slurm-") as folder:
         script = os.path.join(folder, "job.sh")
         with open(os.open(script, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
-            file.write(script_of(job))
+            file.write(script_of(job, os.path.dirname(shutil.which("sbatch") or "")))
         try:
             if job.user:
                 _hand_over(job.user, folder, script)
