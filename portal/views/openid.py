@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from django.conf import settings
 from django.contrib import messages as banners
 from django.contrib.auth import login
@@ -21,6 +23,8 @@ from portal.pages import Page, render_page
 from portal.views import signing
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
+HOME = "home"
+"""Says in an address that it was led to the portal's own name already."""
 BOTH_SIDES = "by themselves, signed in on both sides"
 
 
@@ -29,6 +33,8 @@ BOTH_SIDES = "by themselves, signed in on both sides"
 def begin(request: HttpRequest) -> HttpResponse:
     """Send the browser to the provider: to sign in, or (`?link=yes`) to link an account that is signed in here."""
     configured()
+    if elsewhere := at_our_own_name(request):
+        return HttpResponseRedirect(elsewhere)
     following, links = request.GET.get("next", ""), 0
     if not url_has_allowed_host_and_scheme(following, {request.get_host()}, request.is_secure()):
         following = settings.LOGIN_REDIRECT_URL
@@ -102,6 +108,20 @@ class Link(Page):
         else:
             banners.info(request, gettext("Your account is linked; you can sign in that way from now on."))
         return HttpResponseRedirect(reverse("password"))
+
+
+def at_our_own_name(request: HttpRequest) -> str:
+    """This address by the portal's own name, where it was asked for by another one; else empty.
+
+    The provider leads back to our own name, and a browser shows there what it was given there alone. A proxy that
+    hides our name from us sends nobody round in circles.
+    """
+    own = urlsplit(settings.URL)
+    if urlsplit(f"//{request.get_host()}").hostname == own.hostname or HOME in request.GET:
+        return ""
+    query = request.GET.copy()
+    query[HOME] = "yes"
+    return f"{settings.URL}{request.path}?{query.urlencode()}"
 
 
 def callback() -> str:

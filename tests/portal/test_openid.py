@@ -62,6 +62,7 @@ def process() -> Iterator[Elsewhere]:
 def elsewhere(process: Elsewhere, calm, settings, monkeypatch) -> Elsewhere:
     """The provider, known to the portal; it tells the truth about Eva."""
     monkeypatch.setattr(openid, "_left_alone_until", 0.0)
+    settings.URL = "http://testserver"
     settings.OPEN_ID = OpenId(
         issuer=process.issuer, client_id=CLIENT_ID, client_secret=CLIENT_SECRET, name="Example", scopes="openid email",
         groups_claim="groups", roles=ROLES, roles_days=30, unknown="create", link_by="nothing",
@@ -151,11 +152,22 @@ def test_what_is_asked_for(elsewhere):
     assert {name: asked[name] for name in ("response_type", "client_id", "scope", "code_challenge_method")} == {
         "response_type": "code", "client_id": CLIENT_ID, "scope": "openid email", "code_challenge_method": "S256"
     }  # fmt: skip
-    assert asked["redirect_uri"] == "http://127.0.0.1:8000/login/openid/callback/"
+    assert asked["redirect_uri"] == "http://testserver/login/openid/callback/"
     assert min(len(asked[name]) for name in ("state", "nonce", "code_challenge")) >= 20
     (cookie,) = sent.cookies.values()
     assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Lax", "/login/openid/")
     assert Client().get("/login/openid/").headers["Location"] != sent.headers["Location"]
+
+
+def test_it_is_begun_at_the_portals_own_name(elsewhere, settings):
+    settings.URL = "https://allotment.example.org:8443"
+    sent = Client().get("/login/openid/?next=/queue/")
+    assert sent.headers["Location"] == "https://allotment.example.org:8443/login/openid/?next=%2Fqueue%2F&home=yes"
+    again = Client().get("/login/openid/?next=%2Fqueue%2F&home=yes")
+    assert again.headers["Location"].startswith(elsewhere.issuer)
+    settings.ALLOWED_HOSTS = ["allotment.example.org"]
+    by_name = Client(headers={"Host": "allotment.example.org"}).get("/login/openid/")
+    assert by_name.headers["Location"].startswith(elsewhere.issuer)
 
 
 @pytest.mark.parametrize("following", ["https://evil.example/", "//evil.example", "javascript:alert(1)", ""])
