@@ -103,7 +103,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "portal.headers.guard",
     "portal.logs_requests.RequestLog",
-    "portal.probes.any_host",
+    "portal.probes.answered_first",
+    "portal.headers.guard",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",

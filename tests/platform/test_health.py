@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from budgets.models import Cluster
-from portal import health_checks, health_signs
+from portal import health_checks, health_signs, outages
 from portal.health_checks import ALL, CHECKS, look
 from scheduler.models import Pass, SlurmLink
 from scheduler.services import policies
@@ -93,6 +93,16 @@ def test_a_part_can_be_asked_for_and_nothing_else(alive):
 
 def test_probes_come_by_any_address(db):
     assert Client().get("/healthz", headers={"Host": "10.0.0.7:8000"}).status_code == 200
+
+
+def test_probes_are_answered_while_pages_are_not(alive, monkeypatch):
+    monkeypatch.setattr(outages.watch, "trouble", lambda: outages.Trouble.AWAY)
+    assert Client().get("/login/").status_code == 503
+    assert Client().get("/healthz").content == b"alive\n"
+    assert Client(**STRANGER).get("/readyz").content == b"ready\n"
+    assert Client().get("/readyz").json()["ready"] is True
+    assert b"allotment_scrape_success" in Client().get("/metrics").content
+    assert as_somebody(alive.ops).get("/readyz").status_code == 503  # who an operator is cannot be asked
 
 
 def test_being_alive_asks_nothing(db, django_assert_num_queries, settings):

@@ -79,6 +79,17 @@ def test_a_process_beside_the_test_sees_what_the_test_wrote(process_environment:
             "10.0.0.0/8,inside",
             "ALLOTMENT_WEBHOOK_NETWORKS: 'inside' does not appear to be an IPv4 or IPv6 network",
         ),
+        ("ALLOTMENT_METRICS_TOKEN", "short", "ALLOTMENT_METRICS_TOKEN: needs 20 characters or more"),
+        (
+            "ALLOTMENT_METRICS_NETWORKS",
+            "10.20.0.0/16,inside",
+            "ALLOTMENT_METRICS_NETWORKS: 'inside' does not appear to be an IPv4 or IPv6 network",
+        ),
+        (
+            "ALLOTMENT_METRICS_BUDGETS",
+            "9999",
+            "ALLOTMENT_METRICS_BUDGETS: 9999 is not a number from 0 to 5000",
+        ),
         ("ALLOTMENT_LOG_LEVEL", "LOUD", "ALLOTMENT_LOG_LEVEL: 'LOUD' is not DEBUG, INFO, WARNING or ERROR"),
         ("SECRET_KEY_FILE", "/not/there", "SECRET_KEY_FILE: cannot read /not/there: No such file or directory"),
     ],
