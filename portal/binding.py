@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.utils.translation import gettext, ngettext
 
-from portal import formats
+from portal import formats, order_words
 from scheduler.models import Workload
 from scheduler.queries.ahead import EARLIER, FUNDED, LEVEL, PRIORITY, Group
 from scheduler.queries.workload import Explanation
@@ -189,7 +189,7 @@ def _why(group: Group, told: Explanation) -> str:
     if group.reason == PRIORITY:
         return gettext("Higher priority in the same project")
     if group.reason == EARLIER:
-        return gettext("Same project and priority, submitted earlier")
+        return order_words.ahead_inside(told.policy)
     return ngettext(
         "A reservation stands for it: promised before", "Reservations stand for them: promised before", group.count
     )

@@ -13,7 +13,7 @@ from django.utils.translation import get_language, gettext
 from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Person
 from budgets.queries import today, tree_on
-from portal import formats
+from portal import formats, order_words
 from portal.pages import CHOICES_OFFERED, Page, cluster_named, clusters, render_page, whole_number
 from scheduler.models import Workload
 from scheduler.queries import queue
@@ -57,7 +57,8 @@ class Queue(Page):
 
 def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
     """The table of the levels and their figures: the same for all who read it in one language, until the next pass."""
-    key = (page.cluster.pk, page.levels.name, page.window_s, get_language())
+    decays = order_words.use_decays(page.policy)
+    key = (page.cluster.pk, page.levels.name, page.window_s, decays, get_language())
     if (known := _numbers.get(key)) is not None:
         return known
     levels = shown_levels(page.levels.rows)
@@ -66,6 +67,7 @@ def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
         "levels": levels,
         "levels_left_off": len(page.levels.rows) - len(levels),
         "lookback_days": page.window_s // 86_400,
+        "use_decays": decays,
         "served_said": served_said(page.levels),
     }
     made = render_to_string("queue/_numbers.html", context, request)

@@ -17,7 +17,7 @@ from django.utils.translation import gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import formats
+from portal import formats, order_words
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.forms.reason import CancelForm
@@ -99,6 +99,8 @@ class WorkloadPage(Page):
             "may_cancel": can_cancel(person, workload),
             "may_stop": workload.state in HOLDING_STATES and may(person, "node.operate", workload.cluster),
             "lookback_days": told.window_s // 86_400,
+            "order_inside": order_words.inside_a_project(told.policy),
+            "use_decays": order_words.use_decays(told.policy),
             "steps": [shown_step(step, is_funded=workload.min_runtime_s > 0) for step in told.steps],
             "drawings": drawings(told, workload.leaf.colour),
             "said": foretold_of(told),

@@ -13,6 +13,7 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from budgets.models import BudgetNode, Cluster
+from scheduler.engine import Policy
 from scheduler.models import WHOLE_DEVICE_MILLI, Holding, Node, Pass, Reservation, Run, Workload
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
 from scheduler.queries.promises import Promise, standing
@@ -118,6 +119,7 @@ class QueuePage:
     cluster: Cluster
     as_of: datetime | None
     last_pass: Pass | None
+    policy: Policy
     window_s: int
     reservations: int
     totals: Totals
@@ -151,7 +153,7 @@ def page(
     instant = now or timezone.now()
     last = latest_pass(cluster)
     levels = levels_of(cluster, last)
-    policy = policies.as_policy(last.policy) if last is not None else policies.Policy()
+    policy = policies.as_policy(last.policy) if last is not None else Policy()
     found = _filtered(cluster, wanted, levels)
     count = found.count()
     pages = max(1, -(-count // per_page))
@@ -164,6 +166,7 @@ def page(
         cluster=cluster,
         as_of=None if last is None else last.at,
         last_pass=last,
+        policy=policy,
         window_s=policy.lookback_s,
         reservations=policy.reservations,
         totals=totals(cluster, instant),

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from django.utils import timezone
 
+from scheduler.engine import Policy
 from scheduler.models import Claim, Decision, Event, Reservation, Run, Workload
 from scheduler.queries.ahead import Group, groups
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
@@ -75,6 +76,7 @@ class Explanation:
     now: datetime
     as_of: datetime | None
     leaf: Level | None
+    policy: Policy
     window_s: int
     waiting_funded: int
     steps: Sequence[Step]
@@ -122,7 +124,7 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
     levels = levels_of(workload.cluster, last)
     leaf = levels.by_id.get(workload.leaf_id)
     is_waiting = workload.state == Workload.State.QUEUED
-    policy = policies.Policy() if last is None else policies.as_policy(last.policy)
+    policy = Policy() if last is None else policies.as_policy(last.policy)
     promises = list(Reservation.objects.filter(cluster=workload.cluster_id, ended_at=None).order_by("starts_at", "pk"))
     promise = next((each for each in promises if each.workload_id == workload.pk), None)
     others = [each.starts_at for each in promises if each.workload_id != workload.pk]
@@ -140,6 +142,7 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
         now=instant,
         as_of=None if last is None else last.at,
         leaf=leaf,
+        policy=policy,
         window_s=policy.lookback_s if last is not None else 0,
         waiting_funded=root.waiting if root is not None else 0,
         steps=_steps(levels, leaf),

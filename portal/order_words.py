@@ -1,0 +1,41 @@
+"""What pages say of the orders that a cluster's policy names, where these are not the usual ones."""
+
+from __future__ import annotations
+
+from django.utils.translation import gettext
+
+from portal import formats
+from scheduler.engine import Policy
+
+
+def inside_a_project(policy: Policy) -> str:
+    """Who goes first among the workloads of one project."""
+    if policy.leaf_order == "tiresias":
+        return gettext("Inside a project the higher priority goes first, then who has attained less service.")
+    if policy.leaf_order == "gittins":
+        return gettext(
+            "Inside a project the higher priority goes first, then who has attained less service, then who is likely "
+            "to end soon."
+        )
+    if policy.leaf_order == "shortest":
+        return gettext("Inside a project the higher priority goes first, then who is thought to take less time.")
+    return gettext("Inside a project the higher priority goes first, then who submitted first.")
+
+
+def ahead_inside(policy: Policy) -> str:
+    """Why one of the same project and priority is ahead of another."""
+    if policy.leaf_order in ("tiresias", "gittins"):
+        return gettext("Same project and priority, and less service attained, or earlier")
+    if policy.leaf_order == "shortest":
+        return gettext("Same project and priority, and thought to take less time, or earlier")
+    return gettext("Same project and priority, submitted earlier")
+
+
+def use_decays(policy: Policy) -> str:
+    """How use counts, where it is not in full inside the lookback; "" where it is."""
+    if policy.decay_s is None:
+        return ""
+    said = gettext(
+        "On this cluster use counts the less the longer ago it was: half after {time}, a quarter after twice that."
+    )
+    return said.format(time=formats.duration(policy.decay_s))
