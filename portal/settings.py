@@ -101,10 +101,9 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "portal.headers.guard",
     "portal.logs_requests.RequestLog",
-    "portal.probes.answered_first",
     "portal.headers.guard",
+    "portal.probes.answered_first",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -299,7 +298,7 @@ try:
 except ValueError as error:
     raise ImproperlyConfigured(f"ALLOTMENT_AGENT_NETWORKS: {error}") from None
 REPAIR_PROGRAMS = env.list("ALLOTMENT_REPAIR_PROGRAMS", default=[])
-"""Programs, by their paths, that operators may name on a page as repair hooks: a worker runs them beside our secrets."""
+"""Programs, by their paths, that operators may name on a page as repair hooks: workers run them beside our secrets."""
 DIRECTORY_DAYS = env.int("ALLOTMENT_DIRECTORY_DAYS", default=30)
 """A workload's working directory is removed from nodes so many days after it has ended; 0 is never."""
 DIRECTORY_MAX_MIB = env.int("ALLOTMENT_DIRECTORY_MAX_MIB", default=1_024)

@@ -142,7 +142,16 @@ def slurm(here: Installation) -> Service:
 def beat(here: Installation) -> Service:
     """The clock. It keeps nothing on disk: a tick that was missed is not made up for."""
     return _portal_service(
-        here, "beat", "celery", "-A", "portal.celery", "beat", "--loglevel", "INFO", "-S", "portal.steady.SteadyScheduler"
+        here,
+        "beat",
+        "celery",
+        "-A",
+        "portal.celery",
+        "beat",
+        "--loglevel",
+        "INFO",
+        "-S",
+        "portal.steady.SteadyScheduler",
     )
 
 
