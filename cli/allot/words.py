@@ -7,7 +7,7 @@ Here these are GPUs, GPU-hours, per cent and the time of the machine's own zone,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -234,6 +234,12 @@ def ratio(pair: Sequence[int] | None) -> Fraction | None:
 def percent(value: Fraction | float | None, decimals: int = 1) -> str:
     """93.2 %; a dash where it does not apply."""
     return DASH if value is None else f"{half_up(Fraction(value) * 100, decimals)} %"
+
+
+def decimals_of(values: Iterable[Fraction | None]) -> int:
+    """So many decimals of per cent, 1 to 4, that values which differ are told apart."""
+    known = {value for value in values if value is not None}
+    return next((number for number in (1, 2, 3) if len({percent(each, number) for each in known}) == len(known)), 4)
 
 
 def share(points: int) -> str:

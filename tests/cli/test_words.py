@@ -98,6 +98,17 @@ def test_numbers_are_written_for_people(shown: str, text: str) -> None:
     assert shown == text
 
 
+@pytest.mark.parametrize(
+    ("values", "decimals"),
+    [
+        ([Fraction(1, 10), Fraction(2, 10)], 1), ([Fraction(1, 1_000), Fraction(14, 10_000)], 2), ([], 1),
+        ([Fraction(1, 10), Fraction(1, 10), None], 1), ([Fraction(1, 10**9), Fraction(2, 10**9)], 4),
+    ],
+)  # fmt: skip
+def test_numbers_that_differ_are_shown_to_differ(values: list[Fraction | None], decimals: int) -> None:
+    assert words.decimals_of(values) == decimals
+
+
 def table() -> Table:
     """Two rows, of which one says more than fits."""
     made = Table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 import click
@@ -14,11 +15,13 @@ from allot.screen import STATES, Column, Screen, Table, clean, put
 from allot.sentences import OPEN, ago, bare_reason, forecast, off_page, reason, record, safety, soon, when
 from allot.words import (
     DASH,
+    HOUR_MILLI_S,
     Amount,
     Duration,
     amount,
     clock,
     contract,
+    decimals_of,
     duration,
     hours,
     hours_word,
@@ -142,28 +145,29 @@ def level_columns(kind: str, is_funded: bool) -> list[Column]:
     ]
 
 
-def level_cells(screen: Screen, level: Mapping[str, Any], lead: str, is_funded: bool) -> list[str]:
+def ordering(level: Mapping[str, Any], is_funded: bool) -> Fraction | None:
+    """The ratio that orders a node among its siblings: what it was served, or the free cycles it had, of its share."""
+    if is_funded:
+        return ratio(level["served"])
+    entitled = ratio(level["entitled_milli_s"])
+    return level["uncharged_milli_s"] / entitled if entitled else None
+
+
+def level_cells(screen: Screen, level: Mapping[str, Any], lead: str, is_funded: bool, decimals: int = 1) -> list[str]:
     """One node of the tree."""
-    name = level.get("name") or ""
-    title = f"{lead}{level['node']}" + (f" {name}" if name and name != level["node"] else "")
-    entitled = (
-        ratio(level.get("entitled_milli_s"))
-        if isinstance(level.get("entitled_milli_s"), list)
-        else level.get("entitled_milli_s")
-    )
+    title = f"{lead}{level['node']}" + (f" {level['name']}" if level["name"] != level["node"] else "")
+    part = ordering(level, is_funded)
+    shown = [percent(part, decimals), screen.bar(part)]
     if not is_funded:
-        free = None if not entitled else level["uncharged_milli_s"] / entitled
-        return [title, share(level["basis_points"]), hours(level["uncharged_milli_s"]), percent(free), screen.bar(free)]
-    served = ratio(level["served"])
+        return [title, share(level["basis_points"]), hours(level["uncharged_milli_s"]), *shown]
     return [
         title,
         DASH if level["turn"] is None else ordinal(level["turn"]),
         share(level["basis_points"]),
-        hours(entitled),
+        hours(ratio(level["entitled_milli_s"])),
         hours(level["used_milli_s"]),
         hours(level["committed_milli_s"]),
-        percent(served),
-        screen.bar(served),
+        *shown,
         f"{level['waiting']:,} for {amount(level['waiting_milli'])}" if level["waiting"] else "",
     ]
 
@@ -186,10 +190,11 @@ def levels(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime, is_
         table.add(f"{step['node']} {step.get('name') or ''}".rstrip(), *[""] * (len(table.columns) - 1), row="dim")
         siblings = in_order(step["siblings"], is_funded)
         shown = siblings if is_all else shortened(siblings, step["child"])
+        decimals = decimals_of(ordering(level, is_funded) for level in shown)
         for level in shown:
             is_own = level["node"] == step["child"]
             style = "bold" if is_own else "" if level["waiting"] or not is_funded else "dim"
-            table.add(*level_cells(screen, level, f"  {mark if is_own else '  '}", is_funded), row=style)
+            table.add(*level_cells(screen, level, f"  {mark if is_own else '  '}", is_funded, decimals), row=style)
         if len(shown) < len(siblings):
             table.add(f"    … {len(siblings) - len(shown)} more", *[""] * (len(table.columns) - 1), row="dim")
     table.show(screen)
@@ -200,9 +205,9 @@ def in_order(siblings: Sequence[Mapping[str, Any]], is_funded: bool) -> list[Map
     if is_funded:
         return list(siblings)
 
-    def had(level: Mapping[str, Any]) -> tuple[bool, Any, str]:
-        entitled = ratio(level["entitled_milli_s"])
-        return not entitled, level["uncharged_milli_s"] / entitled if entitled else 0, level["node"]
+    def had(level: Mapping[str, Any]) -> tuple[bool, Fraction, str]:
+        part = ordering(level, False)
+        return part is None, part or Fraction(0), level["node"]
 
     return sorted(siblings, key=had)
 
@@ -304,21 +309,22 @@ def preempted(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) 
             Column("", spare=1),
         ]
     )
-    for word, side in (("took", decision["took"]), ("gave", decision["gave"])):
-        if side is not None:
-            served = ratio(side["served"])
-            table.add(
-                f"{side['node']} {word}",
-                hours(side["used_milli_s"]),
-                hours(side["committed_milli_s"]),
-                percent(served),
-                screen.bar(served),
-            )
+    sides = [(word, decision[word]) for word in ("took", "gave") if decision[word] is not None]
+    decimals = decimals_of(ratio(side["served"]) for _, side in sides)
+    for word, side in sides:
+        served = ratio(side["served"])
+        table.add(
+            f"{side['node']} {word}",
+            hours(side["used_milli_s"]),
+            hours(side["committed_milli_s"]),
+            percent(served, decimals),
+            screen.bar(served),
+        )
     if table.rows:
         put()
         table.show(screen, indent=2)
     put()
-    over_s = decision["contract_over_for_s"]
+    over_s, lost = decision["contract_over_for_s"], told["lost_milli_s"]
     priorities = decision["priorities"]
     screen.facts(
         [
@@ -328,7 +334,7 @@ def preempted(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) 
             ("contract", f"over for {duration(over_s)} then" if over_s is not None else "it had none"),
             ("it ran", f"{duration(told['safe_s'])} inside its contract, {duration(told['open_s'])} after it"),
             ("saved", "all it had done" if told["saved_s"] and not told["lost_milli_s"] else duration(told["saved_s"])),
-            ("lost", f"{hours(told['lost_milli_s'])} {hours_word(kind)}" if told["lost_milli_s"] else ""),
+            ("lost", f"{hours(lost)} {hours_word(kind)}" if 20 * lost >= HOUR_MILLI_S else ""),
             ("since", afterwards(told, at)),
         ]
     )
