@@ -47,7 +47,7 @@ def trouble_of(error: BaseException | None) -> Trouble | None:
             return Trouble.FULL
         if isinstance(error, OperationalError | InterfaceError | ProgrammingError | psycopg.Error):
             return _of_database(error)
-        error = error.__cause__ or error.__context__
+        error = error.__cause__
     return None
 
 

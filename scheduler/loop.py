@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 from django.db import connection
@@ -27,6 +28,7 @@ __all__ = ["PassResult", "look_at", "run_pass", "tick", "tick_one", "wake"]
 
 log = structlog.get_logger(__name__)
 
+REST_FROM_MS = 500
 PASSES_IN_A_ROW = 20
 """How often a wake-up looks again for what happened meanwhile; what then is left waits for the next tick."""
 
@@ -174,8 +176,9 @@ def tick_one(cluster: Cluster, now: datetime | None = None, *, is_due: bool = Fa
     instant = now or timezone.now()
     if live_on(cluster, instant) or is_due:
         return look_at(cluster.pk, now=now, is_due=True)
-    if is_pass_due(cluster, instant):
-        return look_at(cluster.pk, now=now, only_if=lambda: is_pass_due(cluster, instant))
+    if is_pass_due(cluster, instant, may_rest=now is None):
+        due = partial(is_pass_due, cluster, instant, may_rest=now is None)
+        return look_at(cluster.pk, now=now, only_if=due)
     return 0
 
 
@@ -190,19 +193,34 @@ def live_on(cluster: Cluster, now: datetime) -> bool:
     return deadlines.enforce(cluster, now) or changed
 
 
-def is_pass_due(cluster: Cluster, now: datetime) -> bool:
-    """Whether `pass_every_s` has passed since the last pass, or something has happened that it did not see."""
+def is_pass_due(cluster: Cluster, now: datetime, *, may_rest: bool = False) -> bool:
+    """Whether `pass_every_s` has passed since the last pass, or something has happened that it did not see.
+
+    `may_rest` where the clock is the real one: then news alone asks for none while the cluster `rests`.
+    """
     last = last_pass(cluster.pk)
     if last is None:
         return True
     policies.ensure(cluster)
     every_s = policies.as_policy(policies.latest(cluster)).pass_every_s
-    return now.astimezone(UTC) >= last.at + timedelta(seconds=every_s) or _has_news(last)
+    if now.astimezone(UTC) >= last.at + timedelta(seconds=every_s):
+        return True
+    return _has_news(last) and not (may_rest and rests(last))
+
+
+def rests(last: Pass) -> bool:
+    """Whether the last pass took so long that news alone asks for no other until as much time has gone by again.
+
+    Else a large cluster to which work comes without a pause would have passes without one, and take a core from pages.
+    """
+    took_ms = last.load_ms + last.decide_ms + last.apply_ms
+    return took_ms >= REST_FROM_MS and timezone.now() < last.at + 2 * timedelta(milliseconds=took_ms)
 
 
 def last_pass(cluster_id: int) -> Pass | None:
     """Without its figures and its order, which are large: this is asked each second."""
-    return Pass.objects.filter(cluster=cluster_id).only("cluster_id", "at", "event_mark").order_by("-id").first()
+    columns = ("cluster_id", "at", "event_mark", "load_ms", "decide_ms", "apply_ms")
+    return Pass.objects.filter(cluster=cluster_id).only(*columns).order_by("-id").first()
 
 
 def _has_news(last: Pass) -> bool:
@@ -230,7 +248,7 @@ def look_at(
 
     def is_wanted() -> bool:
         last = last_pass(cluster_id)
-        return last is None or _has_news(last)
+        return last is None or (_has_news(last) and not (now is None and rests(last)))
 
     while made < PASSES_IN_A_ROW:
         wanted = None if goes_on else only_if if only_if is not None and not made else is_wanted

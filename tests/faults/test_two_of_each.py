@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -50,16 +51,16 @@ def test_of_two_who_find_a_pass_due_only_one_makes_it(
     due = threading.Barrier(2)
     found = loop.is_pass_due
 
-    def is_due_by_then(cluster: object, now: object) -> bool:
+    def is_due_by_then(cluster: object, now: object, **more: bool) -> bool:
         """Both look before either of them has made it."""
-        said = found(cluster, now)
+        said = found(cluster, now, **more)
         if not due.broken and due.n_waiting < 2 and not getattr(threading.current_thread(), "has_looked", False):
             threading.current_thread().has_looked = True
             due.wait(10)
         return said
 
     monkeypatch.setattr(loop, "is_pass_due", is_due_by_then)
-    later = timezone.now().replace(microsecond=0) + timezone.timedelta(hours=2)
+    later = timezone.now().replace(microsecond=0) + timedelta(hours=2)
     at_once(lambda: loop.tick(later), lambda: loop.tick(later))
     assert Pass.objects.count() == made + 1
 
@@ -96,3 +97,18 @@ def test_two_workers_and_two_beats_make_no_pass_twice(
     assert len(quiet) >= LIVED_S / EVERY_S / 2
     assert Event.objects.filter(kind="run_started").count() == Run.objects.count()
     check_books()
+
+
+def test_work_that_comes_without_a_pause_leaves_time_between_long_passes(make_world: Callable[..., World]) -> None:
+    world = make_world(pass_every_s=3_600)
+    while loop.look_at(world.cluster.pk, is_due=not Pass.objects.exists()):
+        pass
+    made = Pass.objects.count()
+    Pass.objects.update(at=timezone.now().replace(microsecond=0), decide_ms=5_000)
+    world.submit("A", now=0)
+    assert (loop.look_at(world.cluster.pk), loop.tick(), Pass.objects.count()) == (0, 0, made)  # it took 5 s
+    Pass.objects.update(load_ms=0, decide_ms=loop.REST_FROM_MS - 1, apply_ms=0)
+    assert loop.look_at(world.cluster.pk) > 0  # a short one asks for no rest
+    Pass.objects.update(decide_ms=5_000, at=timezone.now().replace(microsecond=0) - timedelta(seconds=10))
+    world.submit("A", now=0)
+    assert loop.tick() > 0  # as much time has gone by
