@@ -165,23 +165,31 @@ MALFORMED_HEARTBEATS: list[tuple[Any, str, str]] = [
 ]
 
 
-def test_a_malformed_heartbeat_is_refused(speaker: Speaker) -> None:
+def refused(caplog: pytest.LogCaptureFixture) -> int:
+    """How many refusals the portal has logged; no log holds a token."""
+    assert not [token for token in (TOKEN, OTHER, UNKNOWN) if token in caplog.text]
+    return sum("agent_refused" in record.getMessage() for record in caplog.records)
+
+
+def test_a_malformed_heartbeat_is_refused(speaker: Speaker, caplog: pytest.LogCaptureFixture) -> None:
     before = state()
     for body, field, message in MALFORMED_HEARTBEATS:
         assert speaker.site.post("sync", body, token=TOKEN) == (400, {"field": field, "message": message})
     assert state() == before
+    assert refused(caplog) == len(MALFORMED_HEARTBEATS)
 
 
+UNKNOWN = "unknown-token-that-nobody-gave"
 FORGERIES: list[tuple[str, str, int, dict[str, str]]] = [
     ("", "n1", 401, {"field": "token", "message": "shows no token"}),
-    ("unknown-token-that-nobody-gave", "n1", 401, {"field": "token", "message": "is not known"}),
-    ("unknown-token-that-nobody-gave", "n9", 401, {"field": "token", "message": "is not known"}),
+    (UNKNOWN, "n1", 401, {"field": "token", "message": "is not known"}),
+    (UNKNOWN, "n9", 401, {"field": "token", "message": "is not known"}),
     (OTHER, "n1", 404, {"field": "node", "message": "no node n1 in cluster bench with this token"}),
     (TOKEN, "n9", 404, {"field": "node", "message": "no node n9 in cluster bench with this token"}),
 ]
 
 
-def test_nobody_speaks_for_another_node(speaker: Speaker) -> None:
+def test_nobody_speaks_for_another_node(speaker: Speaker, caplog: pytest.LogCaptureFixture) -> None:
     Speaker(speaker.site, "n2", OTHER)
     before = state()
     run = Run.objects.get().pk
@@ -191,6 +199,7 @@ def test_nobody_speaks_for_another_node(speaker: Speaker) -> None:
         chunk = {"cluster": "bench", "node": node, "run": run, "rank": 0, "offset": 0, "data": "eA=="}
         assert speaker.site.post("log", chunk, token=token) == (status, answer)
     assert state() == before
+    assert refused(caplog) == 2 * len(FORGERIES)
 
 
 def test_a_node_cannot_speak_of_what_runs_elsewhere(speaker: Speaker) -> None:
