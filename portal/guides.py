@@ -111,6 +111,11 @@ def _page(key: str, language: str) -> Page:
     return Page(title, mark_safe(html), tuple(headings), written_in)  # from files of ours, with HTML turned off
 
 
+def rendered(text: str) -> SafeString:
+    """A text of ours as HTML."""
+    return mark_safe(MarkdownIt("commonmark", {"html": False}).render(text))  # with HTML turned off
+
+
 def plain(token: Token) -> str:
     """The words of an inline token."""
     return "".join(child.content for child in token.children or ())

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
-from django.utils.safestring import mark_safe
 from django.utils.translation import gettext
-from markdown_it import MarkdownIt
 
 from budgets import glossary
 from portal import guides
@@ -48,8 +46,7 @@ class ApiReference(Page):
     def get(self, request: HttpRequest, key: str = "") -> HttpResponse:
         """The page."""
         if not key:
-            reader = MarkdownIt("commonmark", {"html": False})
-            said = mark_safe(reader.render(shown.CONVENTIONS))  # a text of ours, with HTML turned off
+            said = guides.rendered(shown.CONVENTIONS)
             return render_page(request, "api_reference", {"here": "help", "said": said, "tags": shown.by_tag()})
         operation = shown.operations().get(key)
         if operation is None:
