@@ -28,7 +28,8 @@ def started_by(unit: Path) -> list[str]:
 
 
 def test_there_is_a_unit_for_each_service_and_the_agent() -> None:
-    assert [unit.stem.removeprefix("allotment-") for unit in UNITS] == ["agent", "beat", "simulations", "web", "worker"]
+    found = [unit.stem.removeprefix("allotment-") for unit in UNITS]
+    assert found == ["agent", "beat", "simulations", "slurm", "web", "worker"]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
