@@ -193,7 +193,8 @@ class Portal:
             for each in problem.get("errors") or []
             if isinstance(each, dict)
         ]
-        return Failure(_said(problem), CODES.get(code, UNREACHABLE if code >= 500 else FAILED), errors)
+        exit_code = CODES.get(code, UNREACHABLE if code >= 500 else FAILED)
+        return Failure(_said(problem), exit_code, errors, may_pass=exit_code == UNREACHABLE)
 
     def _strange(self, code: int) -> Failure:
         """No problem document: a proxy, another server, or a portal that can't say more."""
@@ -206,11 +207,12 @@ class Portal:
             return Failure(f"there is no API of Allotment at {url} (HTTP 404): is that its address?", UNREACHABLE)
         if code == 407:
             return Failure("the proxy asks for a name and password (HTTP 407)", UNREACHABLE)
-        return Failure(f"{url} is in trouble (HTTP {code})", UNREACHABLE)
+        return Failure(f"{url} is in trouble (HTTP {code})", UNREACHABLE, may_pass=code >= 500 or code in AGAIN)
 
     def _unreachable(self, error: Exception) -> Failure:
         url = self.settings.url
-        return Failure(f"{url} can't be reached: {why(error, urlsplit(url).hostname or '')}", UNREACHABLE)
+        reason = why(error, urlsplit(url).hostname or "")
+        return Failure(f"{url} can't be reached: {reason}", UNREACHABLE, may_pass=_may_pass(error))
 
 
 def trusting(ca_file: str) -> ssl.SSLContext:

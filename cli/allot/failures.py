@@ -39,11 +39,20 @@ class Failure(Exception):
         message: one line.
         exit_code: one of those above.
         errors: (field, message) of everything that was wrong, where the portal says so.
+        may_pass: the same may succeed in a while: the portal restarts, say.
     """
 
-    def __init__(self, message: str, exit_code: int = FAILED, errors: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        exit_code: int = FAILED,
+        errors: Sequence[tuple[str, str]] = (),
+        *,
+        may_pass: bool = False,
+    ) -> None:
         super().__init__(message)
         self.message, self.exit_code, self.errors = " ".join(message.split()), exit_code, errors
+        self.may_pass = may_pass
 
     def in_words(self, options: Mapping[str, str]) -> str:
         """The line, with the options of the command in place of the portal's fields: `size_milli` is `--gpus`."""

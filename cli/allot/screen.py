@@ -120,7 +120,7 @@ class Screen:
 
     def facts(self, rows: Iterable[tuple[str, str]]) -> None:
         """Names and what they are, in two columns."""
-        shown = [(name, text) for name, text in rows if text]
+        shown = [(name, clean(text)) for name, text in rows if text]
         most = max((wide(name) for name, _ in shown), default=0)
         for name, text in shown:
             lines = self.wrapped(text, self.text_width - most - 4) if self.width else [text]

@@ -125,6 +125,7 @@ def test_the_queue_is_that_of_the_page_with_its_numbers(ada: Run, world: World) 
     assert re.search(r"A1 +waiting-one +8 +1 h +\d+ min +\d+\.\d › \d+\.\d", line)
     # Names of others' work are for those inside.
     assert "taken-one" not in done.out
+    assert {row["code"]: (row["name"], row["is_mine"]) for row in page["rows"]}[world.lab.taken.code] == (None, False)
     numbers = ada("queue", "--levels").out
     assert re.search(r"^  A1 Team A1 +\S+ +70.00 % +1,129", numbers, re.MULTILINE)
 

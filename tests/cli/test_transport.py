@@ -126,13 +126,14 @@ def test_it_gives_up_in_the_end(stub: Any) -> None:
     server = stub(*[(503, "")] * 4)
     failure = refused(server, "clusters")
     assert (failure.exit_code, len(server.asked)) == (UNREACHABLE, 4)
-    assert failure.message == f"{server.settings.url} is in trouble (HTTP 503)"
+    assert (failure.message, failure.may_pass) == (f"{server.settings.url} is in trouble (HTTP 503)", True)
 
 
 def test_a_redirection_is_not_followed(stub: Any) -> None:
     there = stub((200, {"you": "have my token"}))
     server = stub((302, "", {"Location": f"{there.settings.url}/api/v1/me/"}))
     failure = refused(server, "me")
+    assert not failure.may_pass
     assert failure.message.startswith(f"{server.settings.url} sends on to {there.settings.url}")
     assert there.asked == []
 
@@ -192,7 +193,7 @@ def test_nobody_there_is_one_line(home: Path) -> None:
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
         with pytest.raises(Failure, match=f"{url} can't be reached: nothing listens there") as failure:
             Portal(Settings(url=url, token=TOKEN)).get("clusters")
-    assert failure.value.exit_code == UNREACHABLE
+    assert (failure.value.exit_code, failure.value.may_pass) == (UNREACHABLE, True)
 
 
 def test_a_host_that_is_not_there_is_not_asked_for_twice(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +276,7 @@ def test_a_certificate_of_another_host_is_not_trusted(encrypted: Any) -> None:
     url, cert = encrypted("DNS:other.example.org")
     with pytest.raises(Failure, match=r"its certificate is not trusted: .*127\.0\.0\.1") as failure:
         Portal(Settings(url=url, token=TOKEN, ca_file=str(cert))).get("me")
-    assert failure.value.exit_code == UNREACHABLE
+    assert (failure.value.exit_code, failure.value.may_pass) == (UNREACHABLE, False)
 
 
 def test_http_on_an_encrypted_port_and_the_other_way_are_one_line(encrypted: Any, stub: Any) -> None:

@@ -13,7 +13,7 @@ import click
 from allot import complete
 from allot.app import App, asks, workload_argument
 from allot.client import Portal
-from allot.failures import DONE, FAILED, UNREACHABLE, USAGE, Failure
+from allot.failures import DONE, FAILED, USAGE, Failure
 from allot.screen import clean, note
 from allot.sentences import OPEN, bare_reason
 from allot.words import Duration, duration, now
@@ -66,7 +66,7 @@ class Patient:
             try:
                 found = self.portal.get(*path, **params)
             except Failure as failure:
-                if failure.exit_code != UNREACHABLE:
+                if not failure.may_pass:
                     raise
                 if began is None:
                     began = time.monotonic()
