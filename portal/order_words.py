@@ -35,7 +35,5 @@ def use_decays(policy: Policy) -> str:
     """How use counts, where it is not in full inside the lookback; "" where it is."""
     if policy.decay_s is None:
         return ""
-    said = gettext(
-        "On this cluster use counts the less the longer ago it was: half after {time}, a quarter after twice that."
-    )
+    said = gettext("Use counts the less the longer ago it was: half after {time}, a quarter after twice that.")
     return said.format(time=formats.duration(policy.decay_s))
