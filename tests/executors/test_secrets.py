@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from budgets.errors import InputError
 from budgets.models import Person
-from portal.api import serializers
+from portal.api import workloads_out
 from scheduler.executors.hiding import Hiding, hide
 from scheduler.models import Workload
 from scheduler.services import workloads
@@ -90,8 +90,8 @@ def test_a_secret_reaches_neither_output_nor_pages_nor_what_is_kept(
     workload.refresh_from_db()
     Workload.objects.filter(pk=workload.pk).update(owner=owners[0])
     workload.refresh_from_db()
-    shown = serializers.workload(workload, owners[0])
-    client.force_login(owners[0])
+    shown = workloads_out.workload(workload, owners[0])
+    client.force_login(owners[0], backend="django.contrib.auth.backends.ModelBackend")
     page = client.get(f"/workloads/{workload.code}/").content.decode()
     assert "<code>HF_TOKEN</code>" in page
     assert TOKEN not in page
