@@ -170,7 +170,8 @@ def test_whoever_may_see_it_finds_every_one_of_these_words(house: House) -> None
     """So that the test above would find them if they were shown. What is secret nobody is shown at all. And every
     answer tells browsers what they must not do.
     """
-    found = set()
+    all_shown = set(CANARIES) - {canary("secret"), canary("delegation")}
+    found: set[str] = set()
     wrong: dict[str, list[str]] = {}
     clients = [client_of(house.lab.mia), client_of(house.lab.ada)]
     with nothing_can_be_written():
@@ -179,12 +180,13 @@ def test_whoever_may_see_it_finds_every_one_of_these_words(house: House) -> None
                 answer = client.get(path)
                 assert answer.status_code < 500 or MACHINES.match(path[1:]), path
                 words = {word for word in (*CANARIES, house.token) if word in said(answer)}
-                if words - found or client is clients[0]:
+                if (words - found or client is clients[0]) and not MACHINES.match(path[1:]):
                     wrong[path] = amiss(answer)
                 found |= words
+                if found == all_shown:
+                    break  # the other one has only to show what is left
     assert {path: each for path, each in wrong.items() if each} == {}
-    assert set(CANARIES) - found == {canary("secret"), canary("delegation")}
-    assert house.token not in found
+    assert found == all_shown
 
 
 @pytest.mark.long
@@ -258,7 +260,7 @@ def test_every_unsafe_method_needs_a_token_against_forgery(house: House, methods
     client.get("/tree/")
     wrong = []
     for pattern, path in paths(house, every=False):
-        for method in methods:
+        for method in methods if not MACHINES.match(pattern) else ():
             answer = getattr(client, method)(path, b"{}", content_type="application/json")
             refused = (403, 405, 415) if pattern.startswith(API) else (403,)
             if answer.status_code not in refused:

@@ -59,19 +59,17 @@ ELSEWHERE = (
 )
 
 
-@pytest.mark.parametrize("where", ELSEWHERE)
-def test_nothing_leads_to_another_site(calm: Laboratory, where: str) -> None:
-    client = client_of()
-    given = {"username": "ada", "password": "sesame-open-42", "next": where, "theme": "dark", "language": "es"}
-    for address in ("/login/", "/theme/", "/language/"):
-        answer = client.post(f"{address}", given)
-        location = answer.headers.get("Location", "/")
-        assert answer.status_code in (302, 400), address
-        assert location.startswith("/"), (address, location)
-        assert not re.match(r"/[/\\\t]", location), (address, location)
-        assert "\n" not in location
-    answer = client.get("/login/", {"next": where})  # signed in by now
-    assert answer.headers.get("Location", "/") == "/"
+def test_nothing_leads_to_another_site(calm: Laboratory) -> None:
+    for where in ELSEWHERE:
+        client = client_of()
+        given = {"username": "ada", "password": "sesame-open-42", "next": where, "theme": "dark", "language": "es"}
+        for address in ("/login/", "/theme/", "/language/"):
+            answer = client.post(address, given)
+            location = answer.headers.get("Location", "/")
+            assert answer.status_code in (302, 400), (address, where)
+            assert re.match(r"/(?![/\\\t])[^\n]*$", location), (address, where, location)
+        answer = client.get("/login/", {"next": where})  # signed in by now
+        assert answer.headers.get("Location", "/") == "/", where
 
 
 def test_signing_in_gives_a_new_session_and_out_ends_it(calm: Laboratory) -> None:
