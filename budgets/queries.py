@@ -18,6 +18,9 @@ from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, Role
 WEIGHING_DAYS = 35
 """How long a closed node stays in the tree: longer than any lookback, so that its past use weighs to the end."""
 
+FIRST_YEAR, LAST_YEAR = 2000, 2999
+"""Days beyond can't be meant, and some arithmetic of days can't be done with them."""
+
 Steps = list[tuple[date, Fraction]]
 """An entitlement from each of these days on."""
 

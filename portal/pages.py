@@ -21,6 +21,7 @@ from django.views.generic import View
 from budgets.authority import may
 from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import Cluster
+from budgets.queries import FIRST_YEAR, LAST_YEAR
 from portal.views.errors import post_only
 
 CHOICES_OFFERED = 200
@@ -208,17 +209,21 @@ def day_named(request: HttpRequest, field: str, default: date) -> date:
     """A date of a URL's parameter, written 2026-07-02.
 
     Raises:
-        BadRequest: not a date.
+        BadRequest: not a date, or one with which days can't be counted.
     """
     text = request.GET.get(field, "")
     if not text:
         return default
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
         raise BadRequest(
             gettext("{field}: {text!r} is not a date such as 2026-07-02").format(field=field, text=text)
         ) from None
+    if not FIRST_YEAR <= day.year <= LAST_YEAR:
+        message = gettext("{field}: {day} is not of the years {first} to {last}")
+        raise BadRequest(message.format(field=field, day=day, first=FIRST_YEAR, last=LAST_YEAR))
+    return day
 
 
 def safe_next(request: HttpRequest, default: str) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from datetime import date
 from typing import Any, TypeVar
 
 from django.db import transaction
 from django.utils.translation import gettext
 
-from budgets import authority, hooks
+from budgets import authority, hooks, queries
 from budgets.errors import ConflictError, InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Person, Reallocation, Request
 
@@ -79,6 +80,18 @@ def code(value: str) -> str:
 def reason(value: str, by: Person | None) -> str:
     """Why. A person has to say; the system's own entries may be silent."""
     return text("reason", value, length=REASON_LENGTH) if by or value else ""
+
+
+def days(**named: date | None) -> None:
+    """Nothing, if these days, by their fields, are such as days can be counted from.
+
+    Raises:
+        InputError: names the first that is not.
+    """
+    for field, day in named.items():
+        if day is not None and not queries.FIRST_YEAR <= day.year <= queries.LAST_YEAR:
+            message = gettext("must be a day of the years {first} to {last}")
+            raise InputError(field, message.format(first=queries.FIRST_YEAR, last=queries.LAST_YEAR))
 
 
 def allowed(by: Person | None, action: str, thing: Any) -> None:

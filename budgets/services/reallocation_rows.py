@@ -87,6 +87,7 @@ def lines(
 
 def check_days(starts_on: date, ends_on: date | None) -> None:
     """Nothing, if a change may begin and end on these days."""
+    checks.days(starts_on=starts_on, ends_on=ends_on)
     if starts_on < queries.today():
         raise InputError("starts_on", gettext("can't be a day that is over"))
     if ends_on is not None and ends_on <= starts_on:

@@ -297,6 +297,7 @@ def _fill(
 
 
 def _check_days(starts_on: date, ends_on: date | None, useless_on: date | None) -> None:
+    checks.days(starts_on=starts_on, ends_on=ends_on, useless_on=useless_on)
     if starts_on < queries.today():
         raise InputError("starts_on", gettext("can't be a day that is over"))
     if ends_on is not None and ends_on <= starts_on:

@@ -15,10 +15,10 @@ from django.utils.translation import gettext
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.exceptions import ValidationError
 
+from budgets.queries import FIRST_YEAR, LAST_YEAR
+
 TEXT_MAX_CHARS = 80
 WHOLE_MAX = 2**31 - 1
-FIRST_YEAR, LAST_YEAR = 2000, 2999
-"""Days beyond can't be meant, and some arithmetic of days can't be done with them."""
 
 
 class Unreadable(Exception):

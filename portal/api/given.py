@@ -13,11 +13,9 @@ from rest_framework.response import Response
 
 from budgets.glossary import lazily as meant
 from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person
+from budgets.queries import FIRST_YEAR, LAST_YEAR
 from portal.api.base import tag_of
 from portal.api.problems import Strict
-
-FIRST_YEAR, LAST_YEAR = 2000, 2999
-"""Days beyond can't be meant, and some arithmetic of days can't be done with them."""
 
 
 class Day(serializers.DateField):

@@ -181,6 +181,7 @@ def test_for_a_time_only(lab: Lab) -> None:
         ("more_basis_points", 0, "1 to 10,000"),
         ("more_basis_points", 2.5, "whole number"),
         ("starts_on", date(2020, 1, 1), "over"),
+        ("starts_on", date(9999, 12, 31), "2000 to 2999"),
         ("ends_on", date(2020, 1, 1), "later"),
         ("useless_on", date(2020, 1, 1), "to come"),
         ("why", "  ", "empty"),
@@ -382,6 +383,12 @@ def test_a_delegate_decides_for_who_is_away(lab: Lab) -> None:
     give(lab, {lab.a1: 5500}, by=lab.stranger, reason="agreed", request=request, acting_for=lab.pi)
     entry = LedgerEntry.objects.filter(request_id=request.pk, verb="request.approved").get()
     assert (entry.person_id, entry.on_behalf_of_id) == (lab.stranger.pk, lab.pi.pk)
+
+
+def test_not_from_a_day_that_cannot_be_meant(lab: Lab) -> None:
+    with pytest.raises(InputError, match="2000 to 2999"):  # weeks are counted from it, for "did it work?"
+        give(lab, {lab.a1: 5500}, by=lab.pi, starts_on=date(9999, 12, 31))
+    assert not Reallocation.objects.exists()
 
 
 def test_one_point_over_the_limit(lab: Lab) -> None:

@@ -44,6 +44,8 @@ NONSENSE = (
     "<script>alert(1)</script>",
     "x" * 3_000,
 )
+FAR = ("9999-12-31", "0001-01-01")
+"""Days with which some arithmetic of days can't be done: perhaps an answer, but never a fault of ours."""
 IN_PATHS = ("no-such-thing", "9" * 30, "0", "%00", "%ff%fe", "\u0639", "..", "x" * 300)
 
 
@@ -128,7 +130,9 @@ def clients(as_person: Callable[..., Client]) -> Callable[[Laboratory], list[Cli
 
 def test_what_no_address_holds(lab: Laboratory, clients: Callable[..., list[Client]]) -> None:
     client = clients(lab)[0]
-    for path in ("/budget/%00/", "/audit/?node=%00", "/tree/north/?open=" + "x" * 9_000, "/api/v1/workloads/?limit=0"):
+    long = "/tree/north/?open=" + "x" * 9_000
+    far = ("/decisions/?until=9999-12-31", "/tree/north/?as_of=0001-01-01", "/api/v1/decisions/?from=0001-01-01")
+    for path in ("/budget/%00/", "/audit/?node=%00", long, "/api/v1/workloads/?limit=0", *far):
         answer = client.get(path)
         assert (answer.status_code, says_no(answer)) == (400, ""), path
     assert client.get("/requests/1/deny/").headers["Location"] == "../"
@@ -171,6 +175,9 @@ def test_what_stands_in_a_query(
                     answer = client.get(f"{path}?{name}={bad if bad.startswith('%') else escaped(bad)}")
                     if said := says_no(answer):
                         wrong.append(f"{pattern} {name}={bad[:40]}: {said}")
+                for far in FAR:
+                    if (status := client.get(f"{path}?{name}={far}").status_code) >= 500:
+                        wrong.append(f"{pattern} {name}={far}: {status}")
             break
     assert wrong == []
 
