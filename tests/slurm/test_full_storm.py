@@ -133,6 +133,7 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_runs_twice(
     killed = storm(installation, slurm)
     said, _ = submitter.communicate(timeout=120)
     began_s = time.monotonic()
+    slurm.run("scontrol", "reconfigure")  # nodes say what runs: by itself Slurm asks every twentieth ping, 2 min apart
     assert wait_until(lambda: ask(installation, OPEN) == [], within_s=SETTLE_S), json.dumps(
         ask(installation, OPEN)
     ) + slurm.run("squeue", "-a", "-t", "all", must=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,8 +11,9 @@ from django.utils import timezone
 from budgets.errors import InputError
 from budgets.models import Cluster
 from scheduler.executors.slurm.nodes import SlurmNode
-from scheduler.models import Repair, SlurmLink
+from scheduler.models import Node, Repair, SlurmLink
 from scheduler.services import clusters, repairs
+from scheduler.services.nodes import ask_drain
 from scheduler.services.slurm import links, nodes
 
 REASONS = [
@@ -52,6 +54,17 @@ def test_a_hook_is_tried_for_what_slurm_has_found_itself(
     repairs.look_after(link.cluster, now + timedelta(seconds=961))
     repair.refresh_from_db()
     assert (repair.state, repair.needed_person) == ("done", is_persons)
+
+
+def test_a_node_that_slurm_drained_by_its_own_restart_is_resumed_once_it_is_empty(link: SlurmLink) -> None:
+    now = timezone.now().replace(microsecond=0)
+    nodes.take(link, seen("IDLE"), now)
+    (slip,) = seen("IDLE", "DRAIN", reason="Duplicate jobid")
+    assert nodes.orders(link, [replace(slip, held_cpus=1)]) == []
+    assert nodes.orders(link, [slip]) == [["scontrol", "update", "NodeName=n1", "State=RESUME"]]
+    assert nodes.orders(link, seen("IDLE", "DRAIN", reason="new fans")) == []
+    ask_drain(node=Node.objects.get())
+    assert nodes.orders(link, [slip]) == []  # we want it drained, too
 
 
 def test_nodes_of_a_slurm_have_no_agent_that_could_repair_them(link: SlurmLink) -> None:

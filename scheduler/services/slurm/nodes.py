@@ -24,6 +24,10 @@ FOUND_BY_SLURM = (
 an admin's, who knows why."""
 
 
+SLURMS_OWN_SLIP = "Duplicate jobid"
+"""Why a controller that was killed, and has forgotten what it had just started, drains a node that had it still."""
+
+
 def take(link: SlurmLink, seen: Sequence[SlurmNode], now: datetime) -> list[str]:
     """Nodes join, change, fall ill and come back as Slurm says. Says what could not be taken, in words."""
     troubles = []
@@ -111,7 +115,8 @@ def _health(row: Node, node: SlurmNode, is_silent: bool, now: datetime) -> None:
 
 
 def orders(link: SlurmLink, seen: Sequence[SlurmNode]) -> list[list[str]]:
-    """Drains that were asked for here and are not in Slurm yet, and those of ours that are over."""
+    """Drains that were asked for here and are not in Slurm yet; the end of those of ours that are over, and of those
+    that Slurm has brought about by its own restart, once the node is empty."""
     asked = dict(
         Node.objects.filter(cluster=link.cluster, retired_at=None)
         .exclude(drain_asked_at=None)
@@ -122,9 +127,13 @@ def orders(link: SlurmLink, seen: Sequence[SlurmNode]) -> list[list[str]]:
         is_ours = node.reason.startswith(commands.DRAIN_MARK)
         if node.name in asked and not node.is_drained and not node.is_down:
             found.append(commands.drain(node.name, asked[node.name] or "drained in the portal"))
-        elif node.name not in asked and node.is_drained and is_ours:
+        elif node.name not in asked and node.is_drained and (is_ours or _is_slip(node)):
             found.append(commands.resume(node.name))
     return found
+
+
+def _is_slip(node: SlurmNode) -> bool:
+    return node.reason == SLURMS_OWN_SLIP and not node.held_cpus
 
 
 # --- jobs of others ---------------------------------------------------------------------------------------------------
