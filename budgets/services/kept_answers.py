@@ -15,6 +15,8 @@ from budgets.models import KeptAnswer, Person
 KEPT_FOR = timedelta(hours=48)
 WAITS_FOR_MS = 10_000
 """How long a second request of the same key waits for the first one's end."""
+LOCK_NOT_AVAILABLE = "55P03"
+"""PostgreSQL's code for a lock that did not come in time."""
 
 
 class StillAnswered(Exception):
@@ -73,7 +75,7 @@ def _inserted(person: Person, key: str, route: str, digest: str) -> int | None:
             row = cursor.fetchone()
             cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
     except OperationalError as error:
-        if "lock timeout" in str(error):
+        if getattr(error.__cause__, "sqlstate", "") == LOCK_NOT_AVAILABLE:
             raise StillAnswered from None
         raise
     return None if row is None else row[0]

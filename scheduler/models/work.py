@@ -98,6 +98,7 @@ class Workload(models.Model):
                 name="workload_open",
                 condition=Q(state__in=("queued", "starting", "running", "leaving", "unreachable", "held")),
             ),
+            models.Index(fields=["-submitted_at", "-id"], name="workload_latest"),
             models.Index(fields=["leaf", "-submitted_at"], name="workload_of_leaf"),
             models.Index(fields=["owner", "-submitted_at"], name="workload_of_owner"),
             models.Index(fields=["cluster", "-ended_at"], name="workload_ended"),
