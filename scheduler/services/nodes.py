@@ -111,9 +111,8 @@ def _check_by_hand(by: Person, cluster: Cluster) -> None:
     if not may(by, "node.operate", cluster):
         raise NotAllowed("node.operate")
     if cluster.executor not in (Cluster.Executor.AGENT, Cluster.Executor.SIMULATED):
-        raise InputError(
-            "cluster", gettext("the nodes of {cluster} are those of its Slurm").format(cluster=cluster.name)
-        )
+        message = gettext("the nodes of {cluster} are those of its Slurm").format(cluster=cluster.name)
+        raise InputError("cluster", message)
 
 
 def _have_devices(node: Node, known: int, devices: int, uuids: Sequence[str]) -> None:
