@@ -32,6 +32,7 @@ EVERY = {
     404: "Not there, or not yours to see.",
     406: "Only JSON is given.",
     429: "Too many requests; `Retry-After` says how many seconds to wait.",
+    503: "The portal is up and its database is not; what runs goes on. `Retry-After` says how many seconds to wait.",
 }
 WRITING = {
     409: "It was changed meanwhile (an old `version`), or is not in a state in which that can be done.",
