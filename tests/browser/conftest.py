@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.portal.conftest import Laboratory, busy
+from tests.portal.openid_elsewhere import elsewhere, provider_process  # noqa: F401 (fixtures)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from playwright.sync_api import Page
 from budgets.services import tokens
 from tests.browser.looks import ALL, SIZES, axe, faults, shoot
 from tests.portal.conftest import Laboratory
-from tests.portal.test_openid import configure, elsewhere, process  # noqa: F401 (fixtures)
+from tests.portal.openid_elsewhere import configure
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_making_a_token_and_revoking_it(lab: Laboratory, desk: Callable[..., Pag
 
 
 @pytest.mark.long
-def test_signing_in_with_a_provider(lab: Laboratory, elsewhere, page: Page, live_server, settings) -> None:  # noqa: F811
+def test_signing_in_with_a_provider(lab: Laboratory, elsewhere, page: Page, live_server, settings) -> None:
     settings.URL = live_server.url
     elsewhere.tell(groups=["team-a1"])
     page.goto(f"{live_server.url}/tokens/")
@@ -94,7 +94,7 @@ def test_signing_in_with_a_provider(lab: Laboratory, elsewhere, page: Page, live
 
 
 @pytest.mark.long
-def test_linking_an_account(lab: Laboratory, elsewhere, page: Page, sign_in, live_server, settings) -> None:  # noqa: F811
+def test_linking_an_account(lab: Laboratory, elsewhere, page: Page, sign_in, live_server, settings) -> None:
     settings.URL = live_server.url
     sign_in(page, lab.ada)
     page.goto(f"{live_server.url}/password/")

@@ -15,6 +15,7 @@ from budgets.services import shares, tree
 from scheduler.loop import live_on, look_at
 from scheduler.models import LogChunk, Rank, Workload
 from scheduler.services import clusters, nodes, usage, workloads
+from tests.portal.openid_elsewhere import elsewhere, provider_process  # noqa: F401 (fixtures)
 
 BEGAN = timedelta(days=2)
 SHARES = {"LAB": {"A": 6_000, "B": 3_500}, "A": {"A1": 7_000, "A2": 2_500}, "B": {"B1": 10_000}}
