@@ -33,6 +33,7 @@ from scheduler.executors.slurm import accounts, commands
 from scheduler.executors.slurm.commands import Mark, Shape, Submission
 from scheduler.executors.slurm.script import script_of
 from scheduler.services import nodes
+from scheduler.services.slurm.shares import UNIX_USER
 from tests.portal.conftest import Laboratory
 
 HOSTILE = (
@@ -215,6 +216,12 @@ def test_slurm_is_called_by_argument_lists_whose_values_cannot_be_options() -> N
     assert "--account=--uid=root" in argv
     drained = commands.drain("n1", "fan broke\nState=RESUME")
     assert all(isinstance(word, str) for word in drained)
+
+
+@pytest.mark.parametrize("name", ["-i", "--help", "a b", "a,b", "a=b", "", "ñ", "a\nb", "x" * 80])
+def test_nobody_is_named_to_slurm_who_would_be_an_option_or_a_list(name: str) -> None:
+    assert UNIX_USER.fullmatch(name) is None
+    assert UNIX_USER.fullmatch("ada.l-1@example")
 
 
 NAMES = ("a b", "a,b", "a=b", "root where", "A1;x", "a'b", 'a"b', "")
