@@ -1,3 +1,3 @@
 """The command line of Allotment."""
 
-__version__ = "1.0.0"
+__version__ = "0.1.0"

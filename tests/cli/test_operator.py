@@ -100,6 +100,9 @@ def test_an_emergency_stop_asks_first_and_ends_everything(ops: Allot, world: Wor
     assert ops("start", "--reason", "it is out").out == "north goes on with its queue.\n"
     assert ops("start", "--reason", "it is out").out == "north was not stopped.\n"
     assert "STOPPED" not in ops("queue").out
+    node = ops("stop", "--node", "n01", "--yes", *BECAUSE)
+    assert (node.code, node.out.endswith("every run on n01 of north.\n")) == (DONE, True)
+    assert Node.objects.get(name="n01").drain_asked_at is not None
 
 
 def test_who_does_not_operate_is_told_so(as_who: Callable[[str], Allot]) -> None:
