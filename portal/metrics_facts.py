@@ -72,16 +72,22 @@ class Asked:
 
 def read(now: datetime | None = None) -> list[Reading]:
     """Every part; one that fails does not take the others with it, but a database that is away fails all at once."""
-    at = now or datetime.now(UTC)
     if not answers():
         return [Reading(name) for name in PARTS]
-    asked = Asked(at)
-    found = []
-    for name, part in PARTS.items():
-        reading = _read(name, part, asked)
-        if name == "clusters":
-            asked = Asked(at, [sample.labels["cluster"] for sample in _samples(reading.families[:1])])
-        found.append(reading)
+    asked, found = Asked(now or datetime.now(UTC)), []
+    left = list(PARTS.items())
+    while left:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL statement_timeout = {TIMEOUT_MS}")
+            while left:
+                reading = _read(*left.pop(0), asked)
+                found.append(reading)
+                if not reading.is_read:
+                    transaction.set_rollback(True)  # the rest goes on in another transaction
+                    break
+                if reading.part == "clusters":
+                    names = [sample.labels["cluster"] for sample in _samples(reading.families[:1])]
+                    asked = Asked(asked.now, names)
     return found
 
 
@@ -89,10 +95,7 @@ def _read(name: str, part: Callable[[Asked], Iterable[Metric]], asked: Asked) ->
     began_s = time.perf_counter()
     reading = Reading(name)
     try:
-        with transaction.atomic():
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET LOCAL statement_timeout = {TIMEOUT_MS}")
-            reading.families = list(part(asked))
+        reading.families = list(part(asked))
         reading.is_read = True
     except Error as error:
         log.warning("metrics_not_read", part=name, error=" ".join(str(error).split()))

@@ -9,7 +9,7 @@ import pytest
 from budgets.models import BudgetNode, Request
 from scheduler.models import Run, UsageHour, Workload
 from tests.addresses import filled, patterns
-from tests.load import walk
+from tests.load import figures, walk
 from tests.load.people import PROGRAMS, PROJECTS
 from tests.load.work import WORKLOADS
 from tests.load.world import World
@@ -56,7 +56,7 @@ def test_every_page_is_quick(world: World) -> None:
     assert UsageHour.objects.count() > 500_000
     values = walk.values(world)
     paths = [path for pattern in patterns() for path in filled(pattern, values)]
-    wrong = []
+    wrong = figures.too_much()
     for person in walk.PEOPLE:
         client = walk.signed_in(person)
         for cost in [walk.measure(client, person, path) for path in [*paths, *MORE]]:

@@ -233,6 +233,7 @@ WORKER = (
 )
 
 
+@pytest.mark.long
 def test_a_task_carries_the_id_of_the_request_that_caused_it(process_environment, tmp_path):
     lab = Laboratory()
     output = tmp_path / "worker.log"

@@ -29,15 +29,20 @@ def dashboard() -> dict:
     return json.loads(DASHBOARD.read_text())
 
 
+_families: dict[str, str] = {}
+
+
 @pytest.fixture
 def families(transactional_db) -> dict[str, str]:
-    """The families of /metrics with their types, whether or not something of them is there now."""
-    lab: Laboratory = busy()
-    assert lab.cluster.name == "north"
-    metrics.forget()
-    found = {each.name: each.type for each in text_string_to_metric_families(metrics.exposition().decode())}
-    metrics.forget()
-    return found
+    """The families of /metrics with their types, whether or not something of them is there now. Read once."""
+    if not _families:
+        lab: Laboratory = busy()
+        assert lab.cluster.name == "north"
+        metrics.forget()
+        text = metrics.exposition().decode()
+        _families.update({each.name: each.type for each in text_string_to_metric_families(text)})
+        metrics.forget()
+    return _families
 
 
 def queries(dashboard: dict) -> Iterator[str]:

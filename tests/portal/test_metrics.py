@@ -161,21 +161,21 @@ def test_a_cluster_without_anything_says_0(calm):
 # --- their cost -------------------------------------------------------------------------------------------------------
 
 
-def test_queries_do_not_grow_with_rows_and_an_answer_is_given_again(lab):
+def test_queries_do_not_grow_with_rows_and_an_answer_is_given_again(calm):
     with CaptureQueriesContext(connection) as few:
         scraped()
     for number in range(6):
-        lab.submit("A2", 1, minutes=0, name=f"w{number}")
+        calm.submit("A2", 1, minutes=0, name=f"w{number}")
     with CaptureQueriesContext(connection) as many:
         scraped()
-    assert len(many) == len(few)
+    assert len(many) == len(few) <= 30
     with CaptureQueriesContext(connection) as again:
         Client().get("/metrics")
         Client().get("/metrics")
     assert len(again) == 0
 
 
-def test_a_part_that_takes_too_long_is_left_out_and_said(lab, monkeypatch):
+def test_a_part_that_takes_too_long_is_left_out_and_said(calm, monkeypatch):
     monkeypatch.setattr(metrics_facts, "TIMEOUT_MS", 50)
 
     def slow(asked):
