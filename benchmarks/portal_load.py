@@ -30,7 +30,7 @@ SUBMISSIONS_A_MINUTE, SUBMITTERS = 1_000, 20
 AGENTS, HEARTBEAT_S = 1_000, 10.0
 RESEARCH_S, SUBMIT_S, AGENTS_S = 60, 600, 60
 ALONE_S, ALONE_EVERY_S = 18, 0.5
-SHORT_S, SHORT_WORKLOADS = 15, 3_000
+SHORT_S, SHORT_ALONE_S, SHORT_WORKLOADS = 15, 6, 3_000
 KINDS = ("queue page", "queue part", "workload page", "workload part")
 PAGE_MS, LATE_S = 300.0, 2.0
 PART = {"HX-Request": "true"}
@@ -87,7 +87,7 @@ def play(*, is_short: bool = False) -> dict[str, Load]:
         people = sign_in(RESEARCHERS)
         with portal.running(passes=True):
             wait_for_passes()
-            loads = {} if is_short else {"alone": alone(portal, people[0])}
+            loads = {"alone": alone(portal, people[0], SHORT_ALONE_S if is_short else ALONE_S)}
             for name, clients, seconds in zip(
                 ("researchers", "agents", "submissions"),
                 (researchers(people), agents, submitters(people)),
@@ -245,10 +245,10 @@ def wait_for_passes() -> None:
         time.sleep(0.5)
 
 
-def alone(portal: Portal, person: Somebody) -> Load:
+def alone(portal: Portal, person: Somebody, seconds: int) -> Load:
     """One who asks alone, one page after the other."""
     [client] = researchers([person])
-    return under(portal, [client | {"every_s": ALONE_EVERY_S}], ALONE_S)
+    return under(portal, [client | {"every_s": ALONE_EVERY_S}], seconds)
 
 
 def under(portal: Portal, clients: list[dict[str, Any]], seconds: int) -> Load:
@@ -258,9 +258,10 @@ def under(portal: Portal, clients: list[dict[str, Any]], seconds: int) -> Load:
     began = datetime.now(UTC)
     with cores_used() as cores:
         measured = drive({"host": "127.0.0.1", "port": portal.port, "seconds": seconds, "clients": clients})
-    rows = Pass.objects.filter(cluster__name="north", at__gte=began - timedelta(seconds=15)).order_by("pk")
-    instants = [*rows.values_list("at", flat=True), datetime.now(UTC)]
-    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(instants)]
+    rows = Pass.objects.filter(cluster__name="north").order_by("pk")
+    before = rows.filter(at__lte=began).values_list("at", flat=True).last()
+    instants = [*([] if before is None else [before]), *rows.filter(at__gt=began).values_list("at", flat=True)]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise([*instants, datetime.now(UTC)])]
     return Load(measured, seconds, cores[0], gaps)
 
 
