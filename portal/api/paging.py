@@ -6,7 +6,7 @@ import base64
 import binascii
 import json
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -130,7 +130,7 @@ def _strange_cursor() -> ValidationError:
 
 def _written(backward: bool, values: Sequence[Any]) -> str:
     """A cursor: which way, and beyond which row."""
-    plain = [each.isoformat() if isinstance(each, datetime) else each for each in values]
+    plain = [each.isoformat() if isinstance(each, date) else each for each in values]  # an instant is a date, too
     return base64.urlsafe_b64encode(json.dumps([int(backward), *plain]).encode()).decode().rstrip("=")
 
 
