@@ -196,7 +196,7 @@ def test_a_webhook_is_posted_once_signed_and_counts_when_the_node_is_well(world:
     said = json.loads(body)
     assert (said["kind"], said["cluster"], said["node"], said["cause"]) == ("repair", "north", "n1", FAULT)
     stamp = int(headers[webhooks.SIGNATURE_HEADER].split(",")[0][2:])
-    assert headers[webhooks.SIGNATURE_HEADER] == webhooks.signature(hook.secret, body, stamp)
+    assert headers[webhooks.SIGNATURE_HEADER] == webhooks.signature([hook.secret], body, stamp)
     say(10)
     assert step(world, 11).state == "checking"
 
