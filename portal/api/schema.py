@@ -57,6 +57,12 @@ MATCH_PARAMETER = OpenApiParameter(
     OpenApiParameter.HEADER,
     description='The ETag that GET gave, such as `"7"`: 412 if it was changed since.',
 )
+NONE_MATCH_PARAMETER = OpenApiParameter(
+    "If-None-Match",
+    {"type": "string"},
+    OpenApiParameter.HEADER,
+    description="An ETag that you were given: 304, and no body, where it is still the present one.",
+)
 TAGS = {
     "budget": "budgets",
     "tree": "budgets",
@@ -133,7 +139,7 @@ class ApiSchema(AutoSchema):
         if self.method == "POST":
             found.append(KEY_PARAMETER)
         if self.method in view.matches:
-            found.append(MATCH_PARAMETER)
+            found.append(NONE_MATCH_PARAMETER if self.method == "GET" else MATCH_PARAMETER)
         return found
 
     def _get_paginator(self) -> Any:
@@ -185,7 +191,7 @@ class ApiSchema(AutoSchema):
             yield from WRITING
         if self.method == "POST":
             yield from ANSWERED_ONCE
-        if isinstance(self.view, Api) and self.method in self.view.matches:
+        if isinstance(self.view, Api) and self.method in self.view.matches and self.method not in SAFE:
             yield from MATCHED
 
     def get_paginated_name(self, serializer_name: str) -> str:
