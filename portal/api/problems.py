@@ -13,7 +13,7 @@ from rest_framework import exceptions, serializers, status
 from rest_framework.exceptions import ValidationError
 from rest_framework.response import Response
 
-from budgets.errors import ConflictError, InputError, NotAllowed
+from budgets.errors import ConflictError, InputError, NotAllowed, one_line
 
 NAMED_PLACE = re.compile(r"\[(?!\d+\])([^\]]+)\]")
 TITLES = {
@@ -86,8 +86,8 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
         first = errors[0]
         return problem(400, f"{first['field']}: {first['message']}" if first["field"] else first["message"], errors)
     if isinstance(error, BadRequest):
-        field = str(error).partition(":")[0]
-        return problem(400, str(error), [{"field": field, "message": str(error)}])
+        said = one_line(str(error))
+        return problem(400, said, [{"field": said.partition(":")[0], "message": said}])
     if isinstance(error, Http404):
         return problem(
             404, str(error.args[0]) if error.args else gettext("There is no such thing, or you may not see it.")

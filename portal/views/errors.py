@@ -9,6 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.template.loader import render_to_string
 from django.utils.translation import gettext, gettext_lazy
 
+from budgets.errors import one_line
+
 NOT_THERE = gettext_lazy("There is no such page, or you may not see it.")
 TITLES = {
     400: gettext_lazy("That can't be read"),
@@ -47,7 +49,7 @@ def answer(request: HttpRequest, status: int, message: str, detail: str = "") ->
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     """400, with the field that could not be read where we said so ourselves."""
     said = (
-        str(exception)
+        one_line(str(exception))
         if isinstance(exception, BadRequest)
         else gettext("The browser sent something that can't be read.")
     )

@@ -84,8 +84,9 @@ def nothing_can_be_written() -> Iterator[None]:
 
 
 @pytest.mark.django_db
-def test_there_is_a_database_of_the_tests_own() -> None:
-    """pytest-django makes one where a test is marked so, as here; the fixture `house` then fills it."""
+@pytest.mark.parametrize("run", ["quick", pytest.param("long", marks=pytest.mark.long)])
+def test_there_is_a_database_of_the_tests_own(run: str) -> None:
+    """pytest-django makes one where a test is marked so, as here in either run; the fixture `house` then fills it."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT current_database()")
         assert cursor.fetchone()[0].startswith("test_")

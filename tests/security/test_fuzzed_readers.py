@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_framework.exceptions import APIException
 
-from budgets.errors import InputError
+from budgets.errors import InputError, one_line
 from portal import period, shares_csv
 from portal.api import paging
 from portal.forms import typed
@@ -37,7 +37,7 @@ from tests.slurm.test_reading import ASSOC, NODES, SACCT, SQUEUE
 from tests.traces.test_alibaba import NO_GPU, PART, PODS, WHOLE
 from tests.traces.test_alibaba import NODES as ALIBABA_NODES
 
-QUICK, LONG = 40, 400
+QUICK, LONG = 40, 300
 """Examples of each reader."""
 LONGEST_S = 2.0
 """Of processor time, for one example."""
@@ -151,6 +151,8 @@ def said(error: Exception) -> list[str]:
         return list(error.messages)
     if isinstance(error, APIException):
         return [str(each) for every in error.detail.values() for each in every]  # type: ignore[union-attr]
+    if isinstance(error, BadRequest):
+        return [one_line(str(error))]  # as the page of an error says it
     return [str(error)]
 
 
