@@ -191,9 +191,10 @@ def _missing(ours: Ours, row: SlurmJob, caller: Caller) -> list[Said]:
         return _said(ours, row.run, _exit(row, ours.now, None, None, Cause.NODE, "Slurm knows nothing of it any more"))
     cause = Cause.NODE if ends.state in NODE_ENDED | {"REQUEUED"} else Cause.ITSELF
     code = None if cause == Cause.NODE else _code(ends.state, ends.exit_code)
-    return _said(
-        ours, row.run, _exit(row, ours.now, ends.started_at, ends.ended_at, cause, f"Slurm: {ends.state.lower()}", code)
-    )
+    ran = ends.state == "COMPLETED" and ends.started_at is not None
+    message = f"Slurm: {ends.state.lower()}"
+    fact = _exit(row, ours.now, ends.started_at, ends.ended_at, cause, message, code, ran=ran)
+    return _said(ours, row.run, fact)
 
 
 def _remembered(row: SlurmJob, caller: Caller) -> history.PastJob | None:
@@ -244,7 +245,8 @@ def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool, is_forgotten: bool
     if asked and (saved := _saved(ours, row, code)) and code == script.SAVED:
         code = TERMINATED
     cause = Cause.ASKED if asked else Cause.ITSELF
-    return _exit(row, ours.now, job.started_at, job.ended_at, cause, message, code, saved)
+    ran = job.started_at is not None and (job.state == "COMPLETED" or job.reason == "NonZeroExitCode")
+    return _exit(row, ours.now, job.started_at, job.ended_at, cause, message, code, saved, ran=ran)
 
 
 def _saved(ours: Ours, row: SlurmJob, code: int | None) -> bool | None:
@@ -271,10 +273,16 @@ def _exit(
     message: str,
     exit_code: int | None = None,
     saved: bool | None = None,
+    *,
+    ran: bool = False,
 ) -> RankFact:
-    """An end. One that never began could not be started, unless it was told to stop or its node took it along."""
+    """An end. One that never began could not be started, unless it was told to stop or its node took it along.
+
+    What was cancelled while it waited also has a start in Slurm, at its end; so one that began and ended within a
+    second, between two looks, has to be known to have run (`ran`).
+    """
     assert row.run is not None
-    has_run = row.started or (started_at is not None and ended_at is not None and ended_at > started_at)
+    has_run = row.started or ran or (started_at is not None and ended_at is not None and ended_at > started_at)
     began_age_s = max(0, int((now - started_at).total_seconds())) if has_run and started_at is not None else None
     exited_age_s = 0 if ended_at is None else max(0, int((now - ended_at).total_seconds()))
     never = not has_run and exit_code not in (0, None) and cause == Cause.ITSELF
