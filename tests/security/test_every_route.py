@@ -148,8 +148,14 @@ def test_what_is_hidden_looks_like_what_is_not_there(house: House, who: str, met
     assert wrong == [], wrong
 
 
-@pytest.mark.parametrize("htmx", [({},), pytest.param(({"HX-Request": "true"},), marks=pytest.mark.long)])
-@pytest.mark.parametrize("who", OTHERS)
+@pytest.mark.parametrize(
+    ("who", "htmx"),
+    [
+        ("nil", ({},)),
+        pytest.param("nil", ({"HX-Request": "true"},), marks=pytest.mark.long),
+        pytest.param("ben", ({},), marks=pytest.mark.long),
+    ],
+)
 def test_no_page_part_file_or_answer_holds_a_word_of_what_is_hidden(
     house: House, who: str, htmx: tuple[dict[str, str], ...]
 ) -> None:
@@ -191,15 +197,13 @@ def test_whoever_may_see_it_finds_every_one_of_these_words(house: House) -> None
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("who", ["max", "ops"])
-def test_no_get_writes_anything(house: House, who: str) -> None:
-    client = client_of(getattr(house.lab, who))
+def test_no_get_of_an_operator_writes_anything(house: House) -> None:
+    client = client_of(house.lab.ops)
     with nothing_can_be_written():
         broken = [
-            (method, path, answer.status_code)
+            (path, answer.status_code)
             for _pattern, path in paths(house)
-            for method in ("get", "head", "options")
-            if (answer := getattr(client, method)(path)).status_code >= 500
+            if not MACHINES.match(path[1:]) and (answer := client.get(path)).status_code >= 500
         ]
     assert broken == []
 

@@ -209,5 +209,5 @@ def test_no_pattern_takes_time_that_grows_with_the_square_of_a_text() -> None:
 def test_a_bad_pattern_would_be_noticed(pattern: str) -> None:
     compiled = re.compile(pattern)
     began_s = time.process_time()
-    compiled.search("a" * 26 + "!")
-    assert time.process_time() - began_s > 0.1
+    compiled.search("a" * 21 + "!")
+    assert time.process_time() - began_s > 0.02
