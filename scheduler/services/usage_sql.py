@@ -177,26 +177,27 @@ INSERT INTO scheduler_usagehour (cluster_id, node_id, hour, {", ".join(_USAGE_FI
 SELECT %(cluster)s, node, to_timestamp(hour), {", ".join(_USAGE_FIELDS)} FROM usage_hours"""
 
 
-def _compare(parts: str, fresh: str, table: str, nodes: tuple[str, str], fields: tuple[str, ...]) -> str:
+def _compare(parts: str, fresh: str, table: str, nodes: tuple[str, str] | None, fields: tuple[str, ...]) -> str:
     """Rows (node, hour, field, cached, computed) where the table isn't what the parts say.
 
-    `nodes` are the columns that name the budget node, in the computed rows and in the table.
+    `nodes` are the columns that name the budget node, in the computed rows and in the table; None where there is none.
+    They are compared as equal, which can be looked up: else each node of an hour would be laid beside each other one.
     """
+    node = f"coalesce({nodes[0]}, {nodes[1]})" if nodes else "NULL::bigint"
+    same = f" AND {nodes[0]} = {nodes[1]}" if nodes else ""
     pairs = ", ".join(f"('{field}', cached.{field}, fresh.{field})" for field in fields)
     return f"""{parts}
-SELECT coalesce({nodes[0]}, {nodes[1]}), coalesce(fresh.hour, cached.unix), pair.*
+SELECT {node}, coalesce(fresh.hour, cached.unix), pair.*
 FROM {fresh} fresh FULL JOIN (
     SELECT t.*, extract(epoch FROM t.hour)::bigint AS unix FROM {table} t
     WHERE t.cluster_id = %(cluster)s AND t.hour >= to_timestamp(%(start)s) AND t.hour < to_timestamp(%(end)s)
-) cached ON cached.unix = fresh.hour AND {nodes[0]} IS NOT DISTINCT FROM {nodes[1]}
+) cached ON cached.unix = fresh.hour{same}
 CROSS JOIN LATERAL (VALUES {pairs}) pair(field, cached, computed)
 WHERE pair.cached IS DISTINCT FROM pair.computed
 ORDER BY 2, 1, 3"""
 
 
-COMPARE_CLUSTER_HOURS = _compare(
-    _CLUSTER_HOURS, "cluster_hours", "scheduler_clusterhour", ("NULL::bigint", "NULL::bigint"), _CLUSTER_FIELDS
-)
+COMPARE_CLUSTER_HOURS = _compare(_CLUSTER_HOURS, "cluster_hours", "scheduler_clusterhour", None, _CLUSTER_FIELDS)
 COMPARE_USAGE_HOURS = _compare(
     _USAGE_HOURS, "usage_hours", "scheduler_usagehour", ("fresh.node", "cached.node_id"), _USAGE_FIELDS
 )
