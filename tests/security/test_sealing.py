@@ -59,7 +59,11 @@ def test_every_key_opens_and_the_first_one_seals(settings: Any) -> None:
         sealing.seal(TOKEN, "p")
 
 
-@pytest.mark.parametrize("text", ["plain", "sealed1:", "sealed1:AAAA", "sealed1:" + Fernet.generate_key().decode()])
+@pytest.mark.parametrize(
+    "text",
+    ["plain", "sealed1:", "sealed1:AAAA", "sealed1:" + Fernet.generate_key().decode()],
+    ids=["plain", "empty", "short", "random"],
+)
 def test_what_was_tampered_with_is_not_opened(text: str) -> None:
     with pytest.raises(sealing.CannotOpen):
         sealing.open_sealed(text, "p")

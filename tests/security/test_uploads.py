@@ -122,6 +122,7 @@ def test_what_is_right_is_unpacked_with_its_links_and_nobodys_rights(tmp_path: P
         archive(FILE)[:-6],
         os.urandom(999),
     ],
+    ids=["empty", "text", "compressed text", "beginning", "cut short", "random"],
 )
 def test_what_is_no_archive_says_so_in_one_line(tmp_path: Path, content: bytes) -> None:
     done = unpack(tmp_path, content)
