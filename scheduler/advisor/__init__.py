@@ -6,7 +6,17 @@ The rules are those of the literature (`docs/advisor.md`); what depends on a val
 
 from scheduler.advisor.advising import advise
 from scheduler.advisor.findings import Finding, Rule, Severity
-from scheduler.advisor.package import MAX_FILE_BYTES, MAX_FILES, MAX_PACKAGE_BYTES
+from scheduler.advisor.package import MAX_FILE_BYTES, MAX_FILES, MAX_PACKAGE_BYTES, MAX_WORDS
 from scheduler.advisor.rules import catalogue
 
-__all__ = ["MAX_FILES", "MAX_FILE_BYTES", "MAX_PACKAGE_BYTES", "Finding", "Rule", "Severity", "advise", "catalogue"]
+__all__ = [
+    "MAX_FILES",
+    "MAX_FILE_BYTES",
+    "MAX_PACKAGE_BYTES",
+    "MAX_WORDS",
+    "Finding",
+    "Rule",
+    "Severity",
+    "advise",
+    "catalogue",
+]

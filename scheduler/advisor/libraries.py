@@ -15,7 +15,6 @@ WRAPPERS = frozenset(
         "NamedSharding",
         "DistributedOptimizer",
         "DistributedGradientTape",
-        "LLM",
         "parallelize_module",
         "init_inference",
     }

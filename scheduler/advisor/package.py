@@ -17,11 +17,14 @@ from scheduler.advisor.values import Text
 MAX_FILES = 500
 MAX_FILE_BYTES = 500_000
 MAX_PACKAGE_BYTES = 1_000_000
+MAX_WORDS = 100_000
+"""A parsed program takes up to two kilobytes for each word of its own; ten thousand lines have some 80,000."""
 MAX_LINE_CHARS = 20_000
 """A longer line is no program that people wrote; parsing it may need hundreds of times its size."""
 
 SHELL_ENDINGS = frozenset({".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".job", ".pbs", ".lsf"})
 PYTHON_ENDINGS = frozenset({".py", ".pyw"})
+WORD = re.compile(r"\w+")
 LOOKS_LIKE_PYTHON = re.compile(r"^(?:import|from|def|class|@\w|if __name__)\b", re.MULTILINE)
 OF_ANOTHER_PYTHON = ("Missing parentheses in call to", "multiple exception types must be", "leading zeros in decimal")
 
@@ -166,15 +169,21 @@ def read(
     if nodes is not None and (isinstance(nodes, bool) or not isinstance(nodes, int) or nodes < 1):
         raise ValueError(f"nodes: {nodes!r} is no number of nodes")
     package = Package(gpus, nodes, is_interactive_pool)
-    room = MAX_PACKAGE_BYTES
+    room, words_left = MAX_PACKAGE_BYTES, MAX_WORDS
     for number, (path, content) in enumerate(files.items()):
         if number == MAX_FILES:
             package.unread.append(Unread(path, 0, f"It and what follows was not read: more than {MAX_FILES} files."))
             break
         text = _text(package, path, content, room)
-        if text is not None:
-            room -= len(text)
-            _read_one(package, path, text)
+        if text is None:
+            continue
+        room -= len(text)
+        words_left -= len(WORD.findall(text))
+        if words_left < 0:
+            why = f"It and what follows was not read: the files have more than {MAX_WORDS:,} words in all."
+            package.unread.append(Unread(path, 0, why))
+            break
+        _read_one(package, path, text)
     return package
 
 

@@ -30,9 +30,12 @@ def _unseen_imports(package: Package, known: frozenset[str]) -> list[tuple[str, 
 
 def _spreads(package: Package) -> bool:
     """Something of it uses several GPUs."""
-    if package.words & SPREADING_OPTIONS or any(package.calls(*sorted(WRAPPERS))):
+    if package.words & SPREADING_OPTIONS or any(package.calls("LLM")):
         return True
     for module in package.modules:
+        used = {name.rpartition(".")[2] for alias, name in module.aliases.items() if alias in module.words}
+        if (module.words | used) & WRAPPERS:
+            return True
         for call in module.calls:
             is_own = call.last in package.classes
             if call.last.endswith("Trainer") and not is_own:
