@@ -13,6 +13,7 @@ from allot.app import App
 from allot.commands import (
     api,
     budgets,
+    check,
     deciding,
     following,
     nodes,
@@ -31,7 +32,9 @@ BROKEN_PIPE = 141
 """As a shell sees a program that was ended by SIGPIPE: `allot queue | head`."""
 
 SECTIONS: dict[str, Sequence[click.Command]] = {
-    "Work": [submit.submit, workloads.listed, workloads.show, following.logs, following.wait, workloads.cancel],
+    "Work": [
+        check.check, submit.submit, workloads.listed, workloads.show, following.logs, following.wait, workloads.cancel,
+    ],
     "Why and when": [queue.queue, why.why, why.try_other],
     "Budgets": [budgets.tree, budgets.usage, budgets.shares, deciding.request],
     "Simulations": [simulate.simulate, simulate.simulations],

@@ -6,7 +6,8 @@ import math
 import re
 from typing import Any
 
-from django.core.exceptions import BadRequest, PermissionDenied
+from django.conf import settings
+from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
 from django.http import Http404
 from django.utils.translation import gettext, gettext_lazy
 from rest_framework import exceptions, serializers, status
@@ -88,6 +89,9 @@ def answer(error: Exception, context: dict[str, Any]) -> Response | None:
     if isinstance(error, BadRequest):
         said = one_line(str(error))
         return problem(400, said, [{"field": said.partition(":")[0], "message": said}])
+    if isinstance(error, RequestDataTooBig):
+        most = f"{(settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0) / 2**20:g}"
+        return problem(413, gettext("Nothing here takes more than {most} MiB.").format(most=most))
     if isinstance(error, Http404):
         return problem(
             404, str(error.args[0]) if error.args else gettext("There is no such thing, or you may not see it.")

@@ -5,6 +5,7 @@ from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 
 from portal.api import (
+    advice,
     audit,
     budget_tree,
     clusters,
@@ -23,6 +24,7 @@ from portal.api import (
 urlpatterns = [
     path("agent/", include("portal.api.agent")),
     path("schema/", SpectacularAPIView.as_view(permission_classes=[IsAuthenticated]), name="api-schema"),
+    path("advice/", advice.Advice.as_view(), name="api-advice"),
     path("glossary/", words.Glossary.as_view(), name="api-glossary"),
     path("clusters/", clusters.Clusters.as_view(), name="api-clusters"),
     path("clusters/<slug:cluster>/", clusters.ClusterDetail.as_view(), name="api-cluster"),

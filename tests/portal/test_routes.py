@@ -250,6 +250,8 @@ ROUTES = [
     same("simulator/<int:number>/figures/", "/simulator/{simulation}/figures/"),
     Route("simulator/<int:number>/scenario/", "/simulator/{simulation}/scenario/", (SIGN_IN, 404, 404, 404, 404)),
     Route("api/v1/schema/", "/api/v1/schema/", (401, OK, OK, OK, OK)),
+    Route("api/v1/advice/", "/api/v1/advice/", (401, 405, 405, 405, 405)),
+    Route("api/v1/advice/", "/api/v1/advice/", (401, 400, 400, 400, 400), "post"),
     api("api/v1/glossary/", "/api/v1/glossary/"),
     api("api/v1/clusters/", "/api/v1/clusters/"),
     api("api/v1/clusters/<slug:cluster>/tree/", "/api/v1/clusters/north/tree/"),
