@@ -70,6 +70,7 @@ def test_whoever_has_attained_less_goes_first(transactional_db: None, order: str
     assert ("A-1", 0, 407, "preempted_priority") in runs
 
 
+@pytest.mark.long
 def test_the_shortest_goes_first_by_what_has_ended(transactional_db: None) -> None:
     runs = lived({"leaf_order": "shortest"}, SHORTEST)
     assert [name for name, *_ in sorted(runs, key=lambda run: run[1])] == ["A-1", "A-2", "A-3", "A-5", "A-4"]
