@@ -90,7 +90,7 @@ def pages() -> dict[str, float]:
 def steps(cluster: Any, now: datetime) -> dict[str, float]:
     """Milliseconds of what a worker does again and again."""
     from scheduler import loop
-    from scheduler.services import passes, timeline, usage
+    from scheduler.services import passes, usage
 
     later = iter(now.astimezone(UTC) + timedelta(seconds=10 * number) for number in range(1, 1_000))
     for _ in range(4):  # what the first passes tell everybody is told
@@ -99,9 +99,8 @@ def steps(cluster: Any, now: datetime) -> dict[str, float]:
         "a pass": least(lambda: loop.run_pass(cluster.pk, now=next(later))),
         "what is due each second": least(lambda: loop.live_on(cluster, next(later))),
         "the minute's figures": least(lambda: usage.roll_up(cluster, next(later))),
-        "the hour's check of figures": least(lambda: usage.put_right(cluster), tries=2),
+        "the hour's check of figures": least(lambda: usage.check(cluster, now - usage.CHECKED, now), tries=2),
         "forgetting quiet passes": least(lambda: passes.forget_quiet()),
-        "summing up days": least(lambda: timeline.fill(cluster)),
     }
 
 

@@ -77,6 +77,7 @@ def play(*, is_short: bool = False) -> dict[str, Load]:
     """The loads by name; the short ones are on a small laboratory, where each page is as many queries as on a large."""
     lengths = (SHORT_S, SHORT_S, SHORT_S) if is_short else (RESEARCH_S, AGENTS_S, SUBMIT_S)
     with own_portal() as portal:
+        from scheduler.models import Node
         from tests.load import work
         from tests.load.world import build
 
@@ -95,6 +96,8 @@ def play(*, is_short: bool = False) -> dict[str, Load]:
                 strict=True,
             ):
                 loads[name] = under(portal, clients, seconds)
+                # Before they have spoken for the first time, and after the last, they are no silent nodes.
+                Node.objects.filter(cluster__name="agents").update(heartbeat_at=None)
     return loads
 
 
@@ -211,7 +214,7 @@ def make_agents() -> list[dict[str, Any]]:
     Rank.objects.filter(run__cluster=cluster).update(state="running", began_at=began, pid=1)
     secret = "s" * 40
     Node.objects.filter(cluster=cluster).update(
-        token_hash=nodes.digest(secret), heartbeat_at=now, agent_epoch=1, health="healthy"
+        token_hash=nodes.digest(secret), heartbeat_at=None, agent_epoch=1, health="healthy"
     )
     return [
         {
