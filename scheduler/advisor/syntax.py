@@ -149,15 +149,26 @@ def _note(module: Module, node: ast.AST, around: Around, found: list[tuple[ast.C
         module.reassigned.update(each.arg for each in (*node.args.args, *node.args.kwonlyargs))
     elif isinstance(node, ast.ClassDef):
         module.classes.add(node.name)
-    elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign):
-        module.assignments.append((node, around))
-        targets: list[ast.expr] = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
-        if node.value is not None:
-            module.targets[id(node.value)] = targets
-            if not isinstance(node, ast.AugAssign):
-                module.constants.update({each.id: node.value for each in targets if isinstance(each, ast.Name)})
+    elif isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.withitem):
+        _note_binding(module, node, around)
     elif isinstance(node, ast.Import | ast.ImportFrom):
         _note_import(module, node)
+
+
+def _note_binding(
+    module: Module, node: ast.Assign | ast.AnnAssign | ast.AugAssign | ast.withitem, around: Around
+) -> None:
+    if isinstance(node, ast.withitem):
+        if isinstance(node.optional_vars, ast.Name):
+            module.constants[node.optional_vars.id] = node.context_expr
+        return
+    module.assignments.append((node, around))
+    targets: list[ast.expr] = list(node.targets) if isinstance(node, ast.Assign) else [node.target]
+    if node.value is None:
+        return
+    module.targets[id(node.value)] = targets
+    if not isinstance(node, ast.AugAssign):
+        module.constants.update({each.id: node.value for each in targets if isinstance(each, ast.Name)})
 
 
 def _note_import(module: Module, node: ast.Import | ast.ImportFrom) -> None:

@@ -26,7 +26,8 @@ class Training:
 
     Attributes:
         hot_loops: the loops whose every turn makes a step.
-        hot_scopes: the functions that run once in every step.
+        steppers: the functions whose every call makes a step.
+        hot_scopes: the functions that run in every step: these, and what is called there.
         loops: those that train somewhere inside, the epochs as well.
         scopes: the functions that are called inside such loops.
         trainers: the functions that hold such loops, or call one that does.
@@ -34,6 +35,7 @@ class Training:
     """
 
     hot_loops: set[int] = field(default_factory=set)
+    steppers: set[int] = field(default_factory=set)
     hot_scopes: set[int] = field(default_factory=set)
     loops: set[int] = field(default_factory=set)
     scopes: set[int] = field(default_factory=set)
@@ -48,7 +50,7 @@ class Training:
     @property
     def size(self) -> int:
         """How much is known."""
-        sets = (self.hot_loops, self.hot_scopes, self.loops, self.scopes, self.trainers)
+        sets = (self.hot_loops, self.hot_scopes, self.loops, self.scopes, self.trainers, self.steppers)
         return sum(map(len, sets)) + sum(self.depth.values())
 
     def is_hot(self, around: Around) -> bool:
@@ -99,6 +101,7 @@ def _find(package: Package) -> Training:
     for scope, _ in scopes.values():
         named.setdefault(scope.name, []).append(scope)
         if scope.name in FRAMEWORK_STEPS and scopes[id(scope)][1].class_name:
+            training.steppers.add(id(scope))
             training.hot_scopes.add(id(scope))
     for call in steps(package):
         _heat(training, call.around)
@@ -123,6 +126,7 @@ def _heat(training: Training, around: Around) -> None:
         training.hot_loops.add(id(around.loops[-1]))
         _reaches(training, around)
     elif around.scope is not None:
+        training.steppers.add(id(around.scope))
         training.hot_scopes.add(id(around.scope))
 
 
@@ -137,7 +141,7 @@ def _follow(training: Training, call: Call, scope: Scope) -> None:
     around = call.around
     if scope is around.scope:
         return
-    if id(scope) in training.hot_scopes:
+    if id(scope) in training.steppers:
         _heat(training, around)
     if id(scope) in training.trainers:
         _reaches(training, around)

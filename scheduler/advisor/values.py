@@ -141,7 +141,8 @@ def _beginning(package: Package, module: Module, node: ast.expr | None, steps: i
         last = module.named(node.func).rpartition(".")[2]
         if last in ("join", "Path", "PurePath", "PosixPath", "str", "UPath", "fspath"):
             return _joined(package, module, list(node.args), "/", steps)
-        return nothing
+        # What is written to an open file is written to its path.
+        return text_of(package, module, node.args[0], steps - 1) if last == "open" and node.args else nothing
     where = package.constant(module, node)
     return text_of(package, where[0], where[1], steps - 1) if where else nothing
 

@@ -112,3 +112,6 @@ planted(R, "Python 2", {"train.py": "import torch\nprint 'hello'  # <-\n"}, unkn
 planted(R, "it starts what was not given", {"run.sh": "python train.py  # <-\n"}, unknown=True)
 clean(R, "all was read", {"train.py": "import torch\n", "run.sh": "python train.py\n"})
 clean(R, "an empty file", {"train.py": "import torch\n", "lab/__init__.py": ""})
+
+planted("UNRELEASED", "minute by minute, for ever", "import time\nmain()\nwhile True:\n    time.sleep(60)  # <-")
+planted("UNRELEASED", "the same in a shell", {**T, "run.sh": "while [ 1 ]; do  # <-\n  sleep 9\ndone\n"})

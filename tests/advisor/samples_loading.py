@@ -209,3 +209,19 @@ planted(
 )
 clean(R, "one node", "loader = DataLoader(train_set, batch_size=4)", gpus=8, nodes=1)
 clean(R, "accumulates", "with model.no_sync():\n    pass\nloader = DataLoader(train_set, 4)", gpus=16, nodes=2)
+
+clean(
+    "SYNC",
+    "evaluation now and then, with the function that gives training its batches",
+    """
+    def batch():
+        return next(batches)
+    def evaluate():
+        for k in range(200):
+            losses[k] = model(batch()).item()
+    while True:
+        if step % 1000 == 0:
+            evaluate()
+        model(batch()).backward()
+    """,
+)

@@ -239,3 +239,12 @@ clean(
     {"train.py": TF + "d = tf.data.Dataset.range(9).map(f, num_parallel_calls=8).cache().batch(64).prefetch(2)\n"},
 )
 clean(R, "no pipeline", {"train.py": TF + "model.fit(x, y, batch_size=64)\nlist(map(f, x))\n"})
+
+planted(
+    "CKPT.sync",
+    "to an open file",
+    "with open('/mnt/out/x.pt', 'wb') as f:\n    torch.save(model.state_dict(), f)  # <-",
+)
+planted("REMOTE_READ", "which, says the shell", "import sys\nx = open(sys.argv[1])  # <-", unknown=True)
+planted("EXTERNAL", "weights", "from torchvision.models import resnet50\nm = resnet50(pretrained=True)  # <-")
+clean("EXTERNAL", "no weights", "from torchvision.models import resnet50\nm = resnet50(pretrained=False)")

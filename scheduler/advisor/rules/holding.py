@@ -33,6 +33,7 @@ FOREVER = frozenset(
 )
 UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)$")
+ALWAYS = (("true",), (":",), ("[", "1", "]"), ("[", "true", "]"), ("[[", "1", "]]"), ("((1))",), ("((", "1", "))"))
 MAX_LOOPS = 50
 LONG_SLEEP_S = 300
 LONG_SHELL_SLEEP_S = 1000
@@ -135,7 +136,10 @@ def unreleased(package: Package) -> Iterator[Spot]:
             continue
         given = call.node.args[0] if call.node.args else None
         value = value_of(package, call.module, given)
-        if isinstance(value, int | float) and value >= LONG_SLEEP_S:
+        is_endless = any(isinstance(loop, ast.While) and _is_always(loop.test) for loop in call.around.loops)
+        if is_endless:
+            yield Spot(call.module.path, call.line, "It sleeps again and again after the work while GPUs are held.")
+        elif isinstance(value, int | float) and value >= LONG_SLEEP_S:
             yield Spot(call.module.path, call.line, f"It sleeps {value:,.0f} s after the work while GPUs are held.")
 
 
@@ -152,8 +156,8 @@ def _idle_loops(script: Script) -> Iterator[Spot]:
     """`while true` whose body only waits."""
     begun: list[tuple[int, bool]] = []
     for command in script.commands:
-        is_endless = (command.keyword == "while" and command.words[:1] in (("true",), (":",))) or (
-            command.keyword == "until" and command.words[:1] == ("false",)
+        is_endless = (command.keyword == "while" and command.words in ALWAYS) or (
+            command.keyword == "until" and command.words == ("false",)
         )
         is_loop = command.keyword in ("while", "until") or command.program in ("for", "select")
         if is_loop:
@@ -177,6 +181,10 @@ def _last_work(package: Package) -> dict[tuple[str, int], int]:
             key = (module.path, id(scope))
             last[key] = max(last.get(key, 0), line)
     return last
+
+
+def _is_always(test: ast.expr) -> bool:
+    return isinstance(test, ast.Constant) and bool(test.value)
 
 
 def _is_idle(module: Module, loop: Loop) -> bool:

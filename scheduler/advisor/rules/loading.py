@@ -11,7 +11,7 @@ from scheduler.advisor import training
 from scheduler.advisor.findings import PAPER, Severity, Spot, rule
 from scheduler.advisor.package import Package
 from scheduler.advisor.syntax import Call
-from scheduler.advisor.values import MISSING, UNKNOWN, argument, value_of, written
+from scheduler.advisor.values import MISSING, UNKNOWN, argument, text_of, value_of, written
 
 TRANSFER = "Inefficient transfer between host and GPU: 197 of 706 issues (27.90%), the most frequent."
 PINNED = f"{TRANSFER} Pinned memory alone: 1.15x on BERT-large, 1.03x on Swin."
@@ -43,6 +43,8 @@ def is_to_gpu(package: Package, call: Call) -> bool:
         return not isinstance(known, bool)
     if isinstance(given, ast.Call):
         return _is_cuda(given)
+    if isinstance(given, ast.JoinedStr):
+        return text_of(package, call.module, given).start.startswith("cuda")
     name = written(given).rpartition(".")[2]
     where = package.constant(call.module, given) if given is not None else None
     if where is not None and isinstance(where[1], ast.Call | ast.IfExp):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from scheduler.advisor.findings import Severity, Spot, rule
 from scheduler.advisor.package import Package
 from scheduler.advisor.shell import Command
-from scheduler.advisor.syntax import Call
+from scheduler.advisor.syntax import Call, Module
 from scheduler.advisor.values import Text, argument, text_of, value_of, written
 
 REMOTE = re.compile(
@@ -86,6 +86,7 @@ CACHES = frozenset(
 )
 MODEL_ID = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[\w.-]+)?$")
 MAX_PATH_CHARS = 300
+HUBS = ("torchvision.", "torchaudio.", "torchtext.", "timm.")
 NEAR_HOSTS = ("localhost", "127.", "169.254.", "[::1]")
 
 
@@ -160,14 +161,17 @@ def remote_read(package: Package) -> Iterator[Spot]:
             text, node = _root(package, call)
             if is_remote(text.start):
                 yield Spot(module.path, call.line, f"It reads from {text.start[:60]}, over the network.")
-            elif _is_given(package, node) and (module.path, written(node)) not in unknown:
+            elif _is_given(module, node) and (module.path, written(node)) not in unknown:
                 unknown.add((module.path, written(node)))
                 what = f"Where it reads from is {written(node)}: known at run time only."
                 yield Spot(module.path, call.line, what, is_unknown=True)
 
 
-def _is_given(package: Package, node: ast.expr | None) -> bool:
-    """A value of the command line, the environment or a configuration: `args.data`, `cfg.root`, `os.environ[...]`."""
+def _is_given(module: Module, node: ast.expr | None) -> bool:
+    """A value of the command line, the environment or a configuration: `args.data`, `cfg.root`, `sys.argv[1]`."""
+    asked = node.value if isinstance(node, ast.Subscript) else node.func if isinstance(node, ast.Call) else None
+    if asked is not None and module.named(asked) in ("sys.argv", "os.environ", "os.environ.get", "os.getenv"):
+        return True
     name = written(node)
     return (
         name.partition(".")[0].lower() in ("args", "opt", "opts", "cfg", "config", "conf", "hparams", "flags")
@@ -208,10 +212,10 @@ def external(package: Package) -> Iterator[Spot]:
         if spot is not None:
             yield spot
     for call in (call for module in package.modules for call in module.calls):
-        if argument(package, call, "download") is True and call.name.startswith(
-            ("torchvision.", "torchaudio.", "torchtext.")
+        if call.name.startswith(HUBS) and any(
+            argument(package, call, each) is True for each in ("download", "pretrained")
         ):
-            yield Spot(call.module.path, call.line, "It downloads a data set where there is none.")
+            yield Spot(call.module.path, call.line, "It downloads what is not there yet.")
     for path, line, command, _ in package.commands:
         if _fetches(command):
             yield Spot(path, line, f"{command.program} fetches from elsewhere while GPUs are held.")
