@@ -21,7 +21,8 @@ RUNS, HOURS = 1_000_000, 10_000_000
 YEAR = timedelta(days=365)
 COPY_SQL = """
 INSERT INTO {table} ({columns})
-SELECT {values} FROM generate_series(1, %(count)s) AS g(n), (SELECT * FROM {table} WHERE id = %(like)s) AS t,
+SELECT {values} FROM generate_series(1::bigint, %(count)s::bigint) AS g(n),
+    (SELECT * FROM {table} WHERE id = %(like)s) AS t,
     (SELECT array_agg(id ORDER BY id) AS ids FROM budgets_budgetnode WHERE kind = 'project') AS leaf,
     (SELECT array_agg(d.id ORDER BY d.id) AS ids, array_agg(d.node_id ORDER BY d.id) AS nodes FROM scheduler_device d
         JOIN scheduler_node m ON m.id = d.node_id WHERE m.cluster_id = %(cluster)s) AS device
@@ -69,9 +70,9 @@ def add_year(cluster: Cluster, now: datetime, *, runs: int = RUNS, hours: int = 
 def _add_runs(cluster: Cluster, start: datetime, until: datetime, count: int) -> None:
     like = Run.objects.filter(cluster=cluster, end_reason="finished", workload__runs__number=1).latest("pk")
     first, of_run = _next(Workload), _next(Run)
-    started = "%(start)s::timestamptz + date_trunc('second', g.n * (%(span)s * interval '1 second') / %(count)s)"
+    started = "%(start)s::timestamptz + floor(g.n::float8 * %(span)s / %(count)s) * interval '1 second'"
     lasted = "(600 + g.n * 7919 %% 14400) * interval '1 second'"
-    leaf = "leaf.ids[1 + (g.n * 7919) %% array_length(leaf.ids, 1)]"
+    leaf = "leaf.ids[(1 + (g.n * 7919) %% array_length(leaf.ids, 1))::int]"
     instants = {"start": start, "span": (until - start).total_seconds() - 20_000, "cluster": cluster.pk}
     _copy(
         Workload,
@@ -107,7 +108,7 @@ def _add_runs(cluster: Cluster, start: datetime, until: datetime, count: int) ->
         },
         instants,
     )
-    at_device = "[1 + (g.n * 104729) %% array_length(device.ids, 1)]"
+    at_device = "[(1 + (g.n * 104729) %% array_length(device.ids, 1))::int]"
     _copy(
         Holding,
         Holding.objects.filter(run=like).latest("pk").pk,
