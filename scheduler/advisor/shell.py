@@ -145,7 +145,7 @@ def _commands(text: str, first_line: int, nested: int) -> Iterator[Command]:
 
 def _command(line: int, words: list[str], ended_by: str, nested: int) -> Iterator[Command]:
     keyword = ""
-    while words and (words[0] in KEYWORDS or words[0] in ("while", "until")):
+    while words and (words[0] in KEYWORDS or words[0] in ("while", "until") or words[0].endswith("()")):
         keyword = words[0]
         words = words[1:]
     settings: dict[str, str] = {}
@@ -187,7 +187,7 @@ class _Words:
             elif char == "<" and (document := HEREDOC.match(self.text, self.at)) and self.text[self.at + 2] != "<":
                 self.markers.append(document[2])
                 self.at = document.end()
-            elif char.isspace() or (char in ";&|" and not self._is_redirected(char)):
+            elif char.isspace() or (char in ";&|()" and not self._is_part(char)):
                 yield from self._between(char)
             else:
                 self.word.append(char)
@@ -212,8 +212,11 @@ class _Words:
             self.word.append(following)
         self.at += 2
 
-    def _is_redirected(self, char: str) -> bool:
-        """`2>&1` and `&>file` end nothing."""
+    def _is_part(self, char: str) -> bool:
+        """`2>&1` and `&>file` end nothing, nor does what begins `$(...)`, `((...))`, and a list of words."""
+        if char in "()":
+            following = self.text[self.at + 1 : self.at + 2]
+            return (bool(self.word) or following == "(") if char == "(" else "(" in self.word
         return char == "&" and (self.word[-1:] == [">"] or self.text[self.at + 1 : self.at + 2] == ">")
 
     def _between(self, char: str) -> Iterator[tuple[int, str, bool]]:

@@ -104,6 +104,8 @@ planted(
 planted(R, "by the program", "import os\nos.system('pip install apex')  # <-")
 clean(R, "after", {**T, "run.sh": "python train.py\npip install report\n"})
 clean(R, "listed only", {**T, "run.sh": "pip list\nconda activate lab\npython train.py  # pip install x\n"})
+planted(R, "in a shell of its own", {**T, "run.sh": "(cd x && git clone https://x.org/y)  # <-\npython train.py\n"})
+planted(R, "in a function", {**T, "run.sh": "f() { pip install x; }  # <-\nf\npython train.py\n"})
 clean(R, "in a document", {**T, "run.sh": "cat <<END\npip install x\nEND\npython train.py\n"})
 
 R = "READ"
@@ -115,3 +117,4 @@ clean(R, "an empty file", {"train.py": "import torch\n", "lab/__init__.py": ""})
 
 planted("UNRELEASED", "minute by minute, for ever", "import time\nmain()\nwhile True:\n    time.sleep(60)  # <-")
 planted("UNRELEASED", "the same in a shell", {**T, "run.sh": "while [ 1 ]; do  # <-\n  sleep 9\ndone\n"})
+planted("UNRELEASED", "and so", {**T, "run.sh": "while ((1)); do  # <-\n  sleep 9\ndone\n"})

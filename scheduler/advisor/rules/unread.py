@@ -25,8 +25,10 @@ def read(package: Package) -> Iterator[Spot]:
         yield Spot(each.path, each.line, each.why)
     known = {basename(path) for path in package.texts} | {basename(each.path) for each in package.unread}
     for script in package.scripts:
+        told: set[str] = set()
         for command in script.commands:
             program = next((word for word in command.words[1:] if word.endswith(".py")), "")
-            if command.is_launch and program and "$" not in program and basename(program) not in known:
+            if command.is_launch and program and "$" not in program and basename(program) not in known | told:
+                told.add(basename(program))
                 what = f"It starts {basename(program)}, which was not among the files: nothing is known about it."
                 yield Spot(script.path, command.line, what)
