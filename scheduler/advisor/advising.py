@@ -52,6 +52,7 @@ def _finding(rule: Rule, spot: Spot, package: Package) -> Finding:
         evidence = evidence[: MAX_EVIDENCE_CHARS - 1] + "…"
     severity = Severity.UNKNOWN if spot.is_unknown else spot.severity or rule.severity
     return Finding(
-        rule=rule.code, severity=severity, file=spot.file, line=spot.line, evidence=evidence, what=spot.what,
+        rule=rule.code, severity=severity, file=spot.file, line=spot.line, evidence=evidence,
+        what=" ".join(spot.what.split()),
         fix=rule.fix, effect=rule.effect, source=rule.source,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler.advisor import MAX_FILE_BYTES, MAX_FILES, MAX_PACKAGE_BYTES, Finding, Severity, advise
@@ -157,6 +157,7 @@ PIECES = st.sampled_from(
     gpus=st.integers(0, 10**6),
     nodes=st.none() | st.integers(1, 10**4),
 )  # fmt: skip
+@example(files={"run.sh": "torchrun --nproc_per_node='\n"}, gpus=1, nodes=None)
 def test_no_text_and_no_bytes_are_too_much(files: dict[str, str | bytes], gpus: int, nodes: int | None) -> None:
     findings = advise(files, gpus=gpus, nodes=nodes)
     for each in findings:
