@@ -18,6 +18,8 @@ from scheduler.models import Simulation, Workload
 from tests.faults.conftest import Web
 from tests.portal.conftest import Laboratory
 
+pytestmark = pytest.mark.long  # it measures how long a page takes: beside other tests that says little
+
 THREADS = server_settings.workers * server_settings.threads
 MANY = 5 * THREADS
 QUICK_S = 3.0

@@ -17,7 +17,7 @@ def test_a_live_page_is_shown_clicked_and_photographed(live_server: object, page
     page.goto(f"{live_server.url}/admin/")
     page.fill("#id_username", "ada")
     page.fill("#id_password", "a long enough one")
-    page.click("input[type=submit]")
+    page.click("main form button")
     assert page.inner_text("h1:has-text('Site administration')") == "Site administration"
     assert page.evaluate("getComputedStyle(document.querySelector('#header')).backgroundColor") != "rgba(0, 0, 0, 0)"
     page.screenshot(path=tmp_path / "page.png")

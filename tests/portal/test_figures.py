@@ -250,7 +250,7 @@ def test_use_and_priorities_by_person_are_for_the_person_and_those_who_manage_th
         ("from=2026-01-01&until=2999-01-01", "until: 2999-01-01 is not a day of the past"),
         ("from=x&until=2026-01-01", "is not a date"),
         ("as_of=2999-01-01", "as_of: 2999-01-01 is not a day of the past"),
-        ("as_of=0001-01-01", "as_of: 0001-01-01 is not a day of the past"),
+        ("as_of=0001-01-01", "as_of: 0001-01-01 is not of the years 2000 to 2999"),
         ("as_of=yesterday", "is not a date"),
     ],
 )

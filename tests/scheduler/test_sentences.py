@@ -45,10 +45,14 @@ def test_every_code_that_scenarios_bring_about_has_spanish() -> None:
     assert {told()[text] for text, said in spanish.items() if said == text} == set()
 
 
+ALIKE = {"token"}
+"""What both languages call the same."""
+
+
 @pytest.mark.parametrize("pattern", sorted(sentences.PATTERNS))
 def test_every_pattern_has_a_translation(pattern: str) -> None:
     with translation.override("es"):
-        assert translation.gettext(pattern) not in ("", pattern)
+        assert translation.gettext(pattern) not in ("", None if pattern in ALIKE else pattern)
 
 
 def test_numbers_units_and_names_are_said_as_the_language_does() -> None:
