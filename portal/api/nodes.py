@@ -12,6 +12,7 @@ from django.http import Http404
 from django.urls import reverse
 from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -23,7 +24,7 @@ from portal.api.base import Api, Pages, tag_of
 from portal.api.scopes import OPERATE
 from portal.pages import cluster_named, clusters
 from portal.views.nodes import lines
-from scheduler.models import JoinToken, MaintenanceWindow, Node
+from scheduler.models import JoinToken, MaintenanceWindow, Node, Rack
 from scheduler.queries import repairs
 from scheduler.services import emergency, join_tokens, nodes
 
@@ -132,6 +133,8 @@ class Nodes(OfCluster):
     def get(self, request: Request, cluster: str) -> Response:
         """By name, with what runs on them and planned maintenance."""
         rows, said = rows_of(self.cluster()), self.asked()
+        if said["rack"] is not None and not Rack.objects.filter(cluster=self.cluster(), name=said["rack"]).exists():
+            raise ValidationError({"rack": [gettext("There is no rack {name!r}.").format(name=said["rack"])]})
         columns = {"find": "name__startswith", "health": "health", "rack": "rack__name"}
         rows = rows.filter(**{columns[name]: said[name] for name in columns if said[name] is not None})
         if said["draining"] is not None:

@@ -268,6 +268,8 @@ class Runs(OfCluster):
         elif said["state"] is not None:
             rows = rows.filter(state=said["state"])
         if said["node"] is not None:
+            if not Node.objects.filter(cluster=where, name=said["node"]).exists():
+                raise ValidationError({"node": [gettext("There is no node {name!r}.").format(name=said["node"])]})
             on_it = Rank.objects.filter(node__cluster=where, node__name=said["node"])
             rows = rows.filter(pk__in=on_it.values("run"))
         if said["leaf"] is not None:
