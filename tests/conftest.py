@@ -29,16 +29,11 @@ if os.environ.get("CI"):
     examples.load_profile("ci")
 
 
-WAITS_MOST = ("platform", "faults", "cli", "executors")
-"""Folders whose tests start whole portals and wait for them: they go first, so that none is left for the end."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a browser, so that `-m "not browser"` leaves it out; begin with what waits most."""
+    """Mark what needs a browser, so that `-m "not browser"` leaves it out."""
     for item in items:
         if BROWSER_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker("browser")
-    items.sort(key=lambda item: item.path.relative_to(REPOSITORY / "tests").parts[0] not in WAITS_MOST)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

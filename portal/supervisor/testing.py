@@ -47,12 +47,10 @@ def test(*, with_long: bool, arguments: list[str]) -> int:
 def shared_out() -> list[str]:
     """pytest's options to share the tests out to processes, each with databases of its own: a file goes to one.
 
-    Files go out in the order in which they were collected (tests/conftest.py), and not those with many tests first.
-
     What takes longer goes one after the other: its clocks and kills want the machine for themselves.
     """
     processes = min(os.cpu_count() or 1, PROCESSES_MAX)
-    return ["-n", str(processes), "--dist", "loadfile", "--no-loadscope-reorder"] if processes > 1 else []
+    return ["-n", str(processes), "--dist", "loadfile"] if processes > 1 else []
 
 
 def find_chromium() -> str | None:

@@ -15,6 +15,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -223,10 +224,12 @@ class Site:
             record = folder / "record.json"
             pid = json.loads(record.read_text()).get("minder") if record.exists() else None
             if pid is not None and Path(f"/proc/{pid}").exists() and is_minder_of(pid, folder):
-                os.kill(pid, signal.SIGTERM)
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
         for run in Run.objects.select_related("workload"):
             for pid in self.marked(run):
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it ended by itself meanwhile
+                    os.kill(pid, signal.SIGKILL)
 
 
 class Gate:
