@@ -24,6 +24,9 @@ from scheduler.services.simulations import File, Variant
 from scheduler.simulator.lab import research_lab
 from tests.conftest import REPOSITORY
 
+pytestmark = pytest.mark.long  # workers are started and killed, and want the machine for themselves
+
+
 PATIENCE_S = 120
 LONG_WORK = 6
 """Days of a laboratory that keep a worker busy for some seconds."""
