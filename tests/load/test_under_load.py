@@ -19,8 +19,8 @@ loads = portal_load.play(is_short=True)
 loads.pop("alone")
 print(json.dumps({name: [load.bad(), len(load.seconds()), portal_load.late_s(load)] for name, load in loads.items()}))
 """
-LATE_MAX_S = 20
-"""Of a pass, with nothing but this on a machine of two cores; the target is that of the benchmark."""
+LATE_MAX_S = 60
+"""Of a pass: more would be standing still. How late it may be is the benchmark's target, on a machine of its own."""
 
 
 @pytest.mark.long
