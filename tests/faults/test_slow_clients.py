@@ -84,17 +84,6 @@ def test_many_clients_that_never_finish_short_forms_hold_up_nobody(web: Web) -> 
         assert max(took_s(web) for _ in range(5)) < QUICK_S
 
 
-def test_many_clients_that_never_finish_long_bodies_leave_half_of_the_threads(web: Web) -> None:
-    cookie = b"Cookie: csrftoken=" + b"a" * 32
-    head = (
-        b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\nContent-Type: application/x-www-form-urlencoded\r\n"
-        b"Content-Length: 500000\r\n\r\n" % cookie
-    )
-    with trickling(web, MANY, head + b"a" * (web_worker.PEEKED_MAX + 1), b"a"):
-        time.sleep(0.5)
-        assert max(took_s(web) for _ in range(5)) < QUICK_S
-
-
 def test_clients_that_read_nothing_hold_up_nobody(web: Web) -> None:
     clients = []
     for _ in range(MANY):
@@ -110,7 +99,7 @@ def test_clients_that_read_nothing_hold_up_nobody(web: Web) -> None:
 
 def test_a_head_that_does_not_come_is_not_waited_for(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     with trickling(web, 2, b"GET /login/ HTTP/1.1\r\nX-A: ", b"a") as clients:
-        time.sleep(web_worker.HEAD_S + 2)
+        time.sleep(2 * web_worker.HEAD_S + 2)  # the second may have waited for the first
         assert [is_closed(client) for client in clients] == [True, True]
 
 
