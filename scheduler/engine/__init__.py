@@ -16,6 +16,7 @@ from .snapshot import Snapshot
 from .standing import comparisons, stay_until_s
 from .tree import BudgetTree, figures_of
 from .values import (
+    DEVICE_MILLI,
     NO_SERVICE,
     Action,
     BudgetNode,
@@ -36,6 +37,7 @@ from .values import (
 from .windows import Window
 
 __all__ = [
+    "DEVICE_MILLI",
     "ENGINE_VERSION",
     "LEAF_ORDERS",
     "NO_SERVICE",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from .tree import TreeNode
-from .values import DEVICE_MILLI, LEVELS, Claim, Health, Node, Reservation, Run
+from .values import DEVICE_MILLI, Claim, Health, Node, Reservation, Run, urgency_of
 
 
 class HeldRun:
@@ -48,7 +48,7 @@ class HeldRun:
         self.started_s = run.started_s
         self.running_s = run.running_s
         self.priority = run.priority
-        self.urgency = run.priority * LEVELS  # and the level that the order inside its leaf gives it
+        self.urgency = urgency_of(run.priority)  # and the level that the order inside its leaf gives it
         self.service = run.service
         self.leave_by_s = run.leave_by_s
         self.device = run.device

@@ -16,7 +16,19 @@ from .policies.leaf import LeafOrder
 from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
 from .tree import FUNDED, UNALLOCATED, BudgetTree, TreeNode
-from .values import DEVICE_MILLI, LEVELS, BudgetNode, Claim, Health, LeafUse, Node, Packing, Reservation, Run, Workload
+from .values import (
+    DEVICE_MILLI,
+    BudgetNode,
+    Claim,
+    Health,
+    LeafUse,
+    Node,
+    Packing,
+    Reservation,
+    Run,
+    Workload,
+    urgency_of,
+)
 
 DEFAULT_LOOKBACK_S = Policy().lookback_s
 
@@ -176,8 +188,6 @@ class Snapshot:
                 self._end_contract(self.runs[name])
             elif kind == "level":
                 self._rank_run(self.runs[name])
-            elif kind == "wait":
-                self._rank_anew(name)
             else:
                 self.nodes.index(self.nodes.by_name[name], at_s)
         self.now_s = now_s
@@ -189,9 +199,7 @@ class Snapshot:
         return self._timers[0][0] if self._timers else None
 
     def _still_counts(self, at_s: int, kind: str, name: str) -> bool:
-        """Whether a timer was not overtaken: its run goes on, its workload waits, its node still changes then."""
-        if kind == "wait":
-            return name in self.queued
+        """Whether a timer was not overtaken: its run goes on, its node still changes then."""
         if kind == "level":
             return name in self.runs and self.runs[name].leave_by_s is None
         if kind == "run":
@@ -234,27 +242,9 @@ class Snapshot:
     def _ranked(self, workload: Workload, order: LeafOrder) -> Workload:
         """The same with its place in the leaf, as it is from now on."""
         standing = order.waiting(workload, self.now_s)
-        if standing.changes_at_s is not None:
-            heappush(self._timers, (standing.changes_at_s, "wait", workload.id))
         if (standing.level, standing.turn) == (workload.level, workload.turn):
             return workload
         return replace(workload, level=standing.level, turn=standing.turn)
-
-    def _rank_anew(self, workload_id: str) -> None:
-        """Time has given one that waits another place in its leaf. What it holds or was promised stays."""
-        assert self.leaf_order is not None
-        before = self.queued[workload_id]
-        after = self._ranked(before, self.leaf_order)
-        if after is before:
-            return
-        queue = self.queues[before.leaf]
-        entries = queue.of(before)
-        del entries[bisect_left(entries, entry_of(before))]
-        insort(entries, entry_of(after))
-        if workload_id not in self.claims:
-            queue.leave_group(before, self.told)
-            queue.join_group(after, self.told)
-        self.queued[workload_id] = after
 
     def _rank_run(self, run: HeldRun) -> None:
         """Note how urgent a run is among those of its leaf, from now on."""
@@ -263,7 +253,7 @@ class Snapshot:
         standing = self.leaf_order.running(run.size_milli, run.service, run.running_s, self.now_s)
         if standing.changes_at_s is not None:
             heappush(self._timers, (standing.changes_at_s, "level", run.id))
-        urgency = run.priority * LEVELS + standing.level
+        urgency = urgency_of(run.priority, standing.level)
         if urgency != run.urgency:
             run.urgency = urgency
             for name in run.holdings:

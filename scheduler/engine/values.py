@@ -99,6 +99,11 @@ LEVELS = 1 << 16
 """So many levels an order inside a leaf may tell apart in one priority."""
 
 
+def urgency_of(priority: int, level: int = 0) -> int:
+    """Priority and level in one number, by which workloads and runs of a leaf compare."""
+    return priority * LEVELS + level
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """A gang that waits: all its devices at once or nothing.
@@ -123,7 +128,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         """Put priority and level in one."""
-        object.__setattr__(self, "urgency", self.priority * LEVELS + self.level)
+        object.__setattr__(self, "urgency", urgency_of(self.priority, self.level))
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,11 +151,7 @@ class Waits:
             promised.setdefault(snapshot.queues[workload.leaf].group(workload), []).append(promise)
         found: list[Decision] = []
         for group, code in zip(groups, codes, strict=True):
-            if group in promised:
-                known = self._number_told(group, code, promised[group])
-            else:
-                known = group.number_told(code)
-            if known != len(group.members):
+            if self._number_told(group, code, promised.get(group, ())) != len(group.members):
                 found += self._news_for(group, code)
         for group, code in self._unallocated():
             if group.number_told(code) != len(group.members):

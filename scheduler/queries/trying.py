@@ -9,13 +9,12 @@ from typing import Any
 
 from budgets.errors import InputError
 from scheduler import snapshots
-from scheduler.engine import Action, Plan, decide, refusal_in
+from scheduler.engine import DEVICE_MILLI, Action, Plan, decide, refusal_in
 from scheduler.models import Workload
 from scheduler.snapshots import Loaded
 
 LARGEST_MILLI = 2**31
 LONGEST_S = 10 * 365 * 86_400
-DEVICE_MILLI = 1_000
 
 
 @dataclass(frozen=True, slots=True)

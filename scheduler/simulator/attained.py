@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from .counted import CountedJob, Stay
+from .counted import CountedJob, Stay, by_submission
 
 LIMITS_GPU_S = (3_250, 7_200)
 """Where the first two of the three queues end, in GPU-seconds: the defaults of the authors' simulator."""
@@ -37,7 +37,7 @@ def srsf(jobs: Sequence[CountedJob], capacity_milli: int) -> list[Stay]:
 
     It knows all durations: what Tiresias is compared with.
     """
-    places = sorted(range(len(jobs)), key=lambda place: jobs[place].submit_s)
+    places = by_submission(jobs)
     left_s = [job.duration_s for job in jobs]
     stays = [Stay(-1, 0, 0)] * len(jobs)
     alive: list[int] = []
@@ -100,7 +100,7 @@ class _Queues:
     def __init__(
         self, jobs: Sequence[CountedJob], capacity_milli: int, limits_gpu_s: Sequence[int], *, is_exact: bool
     ) -> None:
-        self._places = sorted(range(len(jobs)), key=lambda place: jobs[place].submit_s)
+        self._places = by_submission(jobs)
         self._jobs = [jobs[place] for place in self._places]
         self._capacity_milli = capacity_milli
         self._limits_gpu_s = limits_gpu_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -34,3 +35,8 @@ class CannotReplay(Exception):
         """Say which, and why."""
         super().__init__(f"job {job.id!r} {message}")
         self.job = job
+
+
+def by_submission(jobs: Sequence[CountedJob]) -> list[int]:
+    """The places of the jobs in the order in which they are submitted."""
+    return sorted(range(len(jobs)), key=lambda place: jobs[place].submit_s)

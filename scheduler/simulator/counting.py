@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import Any, Protocol
 
 from .attained import srsf, tiresias, tiresias_published
-from .counted import CannotReplay, CountedJob, Stay
+from .counted import CannotReplay, CountedJob, Stay, by_submission
 
 Key = Callable[[int], tuple[Any, ...]]
 """From a job's place in the trace to its place in some order."""
@@ -45,7 +45,7 @@ def fifo(jobs: Sequence[CountedJob], capacity_milli: int) -> list[Stay]:
     running: list[tuple[int, int]] = []  # (end, size)
     free_milli = capacity_milli
     now_s = 0
-    for place in _by_submission(jobs):
+    for place in by_submission(jobs):
         job = jobs[place]
         now_s = max(now_s, job.submit_s)
         while running and (running[0][0] <= now_s or free_milli < job.size_milli):
@@ -102,15 +102,10 @@ COUNTING_SCHEDULERS: dict[str, Callable[[Sequence[CountedJob], int], list[Stay]]
 }
 
 
-def _by_submission(jobs: Sequence[CountedJob]) -> list[int]:
-    """The places of the jobs in the order in which they are submitted."""
-    return sorted(range(len(jobs)), key=lambda place: jobs[place].submit_s)
-
-
 def _turns(jobs: Sequence[CountedJob]) -> list[int]:
     """Each job's turn in the order of submission, by place."""
     turns = [0] * len(jobs)
-    for turn, place in enumerate(_by_submission(jobs)):
+    for turn, place in enumerate(by_submission(jobs)):
         turns[place] = turn
     return turns
 
@@ -165,7 +160,7 @@ class _BySize:
 def _without_preemption(jobs: Sequence[CountedJob], capacity_milli: int, waiting: _Waiting) -> list[Stay]:
     """At every event, start whatever `waiting` hands out."""
     stays = [Stay(0, 0, 0)] * len(jobs)
-    arrivals = _by_submission(jobs)
+    arrivals = by_submission(jobs)
     running: list[tuple[int, int]] = []  # (end, size)
     free_milli = capacity_milli
     arrived = 0
@@ -198,7 +193,7 @@ class _Preempting:
 
     def __init__(self, jobs: Sequence[CountedJob], capacity_milli: int) -> None:
         self._capacity_milli = capacity_milli
-        self._arrivals = _by_submission(jobs)
+        self._arrivals = by_submission(jobs)
         self._jobs = [jobs[place] for place in self._arrivals]  # by turn, from here on
         self._running: list[tuple[int, int]] = []
         self._waiting: dict[int, list[tuple[int, int]]] = {}

@@ -12,10 +12,10 @@ from bisect import bisect_right
 from itertools import accumulate
 from typing import Any
 
+from scheduler.engine import DEVICE_MILLI
+
 from .records import JobRecord, Outcome
 from .report import percentile
-
-DEVICE_MILLI = 1_000
 
 
 def completion(outcome: Outcome) -> dict[str, Any]:

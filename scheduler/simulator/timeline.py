@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+from scheduler.engine import DEVICE_MILLI
+
 from .recorded import Recorded, UnfitSpell
 
-DEVICE_MILLI = 1_000
 COLOURS = 16
 """Hues that teams may have; 0 is "other"."""
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
-from scheduler.engine import BudgetNode, Policy
+from scheduler.engine import DEVICE_MILLI, BudgetNode, Policy
 
 from .before import Before
 from .fields import Fields, ScenarioError, parse_json, shown, text
@@ -22,7 +22,6 @@ STRETCH_PERCENT = 10
 """How much longer or shorter it makes a workload, at most."""
 UNASSIGNED = "~unassigned"
 """Ends the name of the child that stands for what its parent has not given to anybody."""
-DEVICE_MILLI = 1_000
 HIGH, LOW = 2, 0
 """Levels of the priority baseline: of funded work, and of the rest."""
 

@@ -14,7 +14,7 @@ class Standing(NamedTuple):
         level: 0 to `values.LEVELS` - 1. The higher goes first, and may take over from lower ones whose contracts are
             over.
         turn: of one level, the lower goes first; nobody takes over by it.
-        changes_at_s: when time alone will give it another standing; None for never.
+        changes_at_s: when time alone will give a run another standing; None for never. One that waits keeps its own.
     """
 
     level: int
@@ -32,7 +32,7 @@ class LeafOrder(Protocol):
     why: str
 
     def waiting(self, workload: Workload, now_s: int) -> Standing:
-        """Where one stands that waits, from now on."""
+        """Where one stands that waits, from now until it starts."""
 
     def running(self, size_milli: int, service: Service, running_s: int | None, now_s: int) -> Standing:
         """Where one stands that holds so much, from now on.

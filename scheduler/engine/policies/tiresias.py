@@ -15,8 +15,6 @@ from itertools import accumulate
 from ..values import Service, Workload
 from .leaf import Standing
 
-LIMITS_GPU_S = (3_250, 7_200)
-"""Where all queues but the last end: the defaults of the authors' simulator, in GPU-seconds."""
 NEVER_STARTED = 1 << 62
 """The turn of those that never started."""
 INDEX_SCALE = 1_000_000_000
