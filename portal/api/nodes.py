@@ -23,7 +23,7 @@ from portal.api import filters, nodes_out
 from portal.api.base import Api, Pages, tag_of
 from portal.api.scopes import OPERATE
 from portal.pages import cluster_named, clusters
-from portal.views.nodes import lines
+from portal.views.nodes import host_named, lines
 from scheduler.models import JoinToken, MaintenanceWindow, Node, Rack
 from scheduler.queries import repairs
 from scheduler.services import emergency, join_tokens, nodes
@@ -79,11 +79,7 @@ class OfNode(OfCluster):
         Raises:
             Http404: there is none.
         """
-        where, name = self.cluster(), self.kwargs["name"]
-        row = Node.objects.filter(cluster=where, name=name, retired_at=None).select_related("cluster", "rack").first()
-        if row is None:
-            raise Http404(gettext("There is no node {name!r} on {cluster}.").format(name=name, cluster=where.name))
-        return row
+        return host_named(self.cluster(), self.kwargs["name"])
 
     def operated_node(self) -> Node:
         """The same, if the person operates it.
@@ -91,8 +87,7 @@ class OfNode(OfCluster):
         Raises:
             Http404: there is none. PermissionDenied: they are no operator.
         """
-        self.operated()
-        return self.node()
+        return host_named(self.operated(), self.kwargs["name"])
 
     def answer(self, node: Node, changed: bool, **more: Any) -> Response:
         """The node after something was asked of it."""
@@ -132,8 +127,9 @@ class Nodes(OfCluster):
     @extend_schema(operation_id="nodes_list", responses=nodes_out.NodeOut(many=True))
     def get(self, request: Request, cluster: str) -> Response:
         """By name, with what runs on them and planned maintenance."""
-        rows, said = rows_of(self.cluster()), self.asked()
-        if said["rack"] is not None and not Rack.objects.filter(cluster=self.cluster(), name=said["rack"]).exists():
+        where, said = self.cluster(), self.asked()
+        rows = rows_of(where)
+        if said["rack"] is not None and not Rack.objects.filter(cluster=where, name=said["rack"]).exists():
             raise ValidationError({"rack": [gettext("There is no rack {name!r}.").format(name=said["rack"])]})
         columns = {"find": "name__startswith", "health": "health", "rack": "rack__name"}
         rows = rows.filter(**{columns[name]: said[name] for name in columns if said[name] is not None})

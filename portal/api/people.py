@@ -36,6 +36,7 @@ from portal.api.given import (
 from portal.api.problems import Strict
 from portal.api.scopes import DECIDE
 from portal.api.serializers import moment
+from portal.views.people import person_numbered
 
 # --- what it takes ----------------------------------------------------------------------------------------------------
 
@@ -205,17 +206,6 @@ class OnePerson(Api):
 
     out: type[serializers.Serializer] | None = PersonOut
 
-    def row(self, number: int) -> Person:
-        """Of that number.
-
-        Raises:
-            Http404: there is none.
-        """
-        found = Person.objects.filter(pk=number).first()
-        if found is None:
-            raise Http404(gettext("There is no person {number}.").format(number=number))
-        return found
-
     def answer(self, row: Person) -> Response:
         """The person as they are now."""
         return Response(people_out([Person.objects.get(pk=row.pk)])[0])
@@ -227,7 +217,7 @@ class PersonDetail(OnePerson):
     @extend_schema(responses=PersonOut)
     def get(self, request: Request, number: int) -> Response:
         """With their roles of today."""
-        return self.answer(self.row(number))
+        return self.answer(person_numbered(number))
 
 
 class Disable(OnePerson):
@@ -238,7 +228,7 @@ class Disable(OnePerson):
     @extend_schema(request=ReasonIn, responses=PersonOut)
     def post(self, request: Request, number: int) -> Response:
         """They can't sign in any more; sessions, tokens and delegations end. Administrators may, but not themselves."""
-        row, said = self.row(number), self.read(ReasonIn(data=request.data))
+        row, said = person_numbered(number), self.read(ReasonIn(data=request.data))
         people.disable(person=row, by=self.person(), reason=said["reason"])
         return self.answer(row)
 
@@ -251,7 +241,7 @@ class Enable(OnePerson):
     @extend_schema(request=ReasonIn, responses=PersonOut)
     def post(self, request: Request, number: int) -> Response:
         """They can sign in again. Administrators may."""
-        row, said = self.row(number), self.read(ReasonIn(data=request.data))
+        row, said = person_numbered(number), self.read(ReasonIn(data=request.data))
         people.enable(person=row, by=self.person(), reason=said["reason"])
         return self.answer(row)
 
@@ -264,7 +254,7 @@ class Erase(OnePerson):
     @extend_schema(request=ReasonIn, responses=PersonOut)
     def post(self, request: Request, number: int) -> Response:
         """Of somebody who has left, for good; no entry of the ledger is touched. Administrators may."""
-        row, said = self.row(number), self.read(ReasonIn(data=request.data))
+        row, said = person_numbered(number), self.read(ReasonIn(data=request.data))
         people.erase_name(person=row, by=self.person(), reason=said["reason"])
         return self.answer(row)
 

@@ -15,15 +15,14 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import BudgetNode, Person
 from portal.api import filters
 from portal.api.base import Api, Pages
-from portal.api.given import Instant, person_given
+from portal.api.given import Instant, cluster_given, person_given
 from portal.api.problems import Strict
 from portal.api.scopes import SUBMIT
 from portal.api.serializers import moment
 from portal.api.simulation_results import ResultsOut, results_out
-from portal.pages import clusters
 from scheduler.models import Simulation, SimulationPart
 from scheduler.queries import simulations as asked
 from scheduler.services import simulations
@@ -251,7 +250,7 @@ def _ask(said: dict[str, Any], person: Person) -> Simulation:
         return simulations.propose(
             by=person,
             parent=_node(what["node"]),
-            cluster=_cluster(what["cluster"], "what_if.cluster"),
+            cluster=cluster_given(what["cluster"], "what_if.cluster"),
             proposals=what["proposals"],
             weeks=what["weeks"],
             action=key,
@@ -273,14 +272,7 @@ def _source(said: dict[str, Any]) -> Source:
     if "scenario" in said:
         return File(str(said["scenario"].get("name") or "scenario"), json.dumps(said["scenario"]))
     history = said["history"]
-    return History(_cluster(history["cluster"], "history.cluster"), history["from_at"], history["until_at"])
-
-
-def _cluster(name: str, field: str) -> Cluster:
-    for each in clusters():
-        if each.name == name:
-            return each
-    raise ValidationError({field: [gettext("There is no cluster {name!r}.").format(name=name)]})
+    return History(cluster_given(history["cluster"], "history.cluster"), history["from_at"], history["until_at"])
 
 
 def _node(code: str) -> BudgetNode:

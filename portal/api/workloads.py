@@ -22,9 +22,9 @@ from portal.api import filters
 from portal.api import workloads_out as told
 from portal.api.base import Api, Pages
 from portal.api.clusters import between
+from portal.api.given import cluster_given, node_given
 from portal.api.nodes import OfCluster
 from portal.api.scopes import OPERATE, SUBMIT
-from portal.pages import clusters
 from portal.views.queue import FIND_LENGTH, filters_of
 from portal.views.workload import workload_named
 from scheduler.models import Node, Rank, Run, Workload
@@ -96,9 +96,9 @@ def chosen(said: dict[str, Any], person: Person) -> QuerySet[Workload]:
     columns = {"find": "code__istartswith", "class": "workload_class"}
     rows = rows.filter(**{columns[name]: said[name] for name in columns if said[name] is not None})
     if said["cluster"] is not None:
-        rows = rows.filter(cluster=_cluster(said["cluster"]))
+        rows = rows.filter(cluster=cluster_given(said["cluster"]))
     if said["leaf"] is not None:
-        below = BudgetNode.objects.filter(path__contains=[_node(said["leaf"]).pk])
+        below = BudgetNode.objects.filter(path__contains=[node_given(said["leaf"], "leaf").pk])
         rows = rows.filter(leaf__in=below.values("pk"))
     if said["state"] is not None:
         states = {OPEN: Workload.OPEN_STATES, ENDED: Workload.ENDED_STATES}
@@ -116,28 +116,20 @@ def named(said: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValidationError: names what is not there.
     """
-    cluster = _cluster(said["cluster"])
-    node, after = said["node"], said["after"]
-    pinned = None if node is None else Node.objects.filter(cluster=cluster, name=node, retired_at=None).first()
-    if node is not None and pinned is None:
-        raise ValidationError({"node": [gettext("There is no node {name!r}.").format(name=node)]})
+    cluster, after = cluster_given(said["cluster"]), said["after"]
+    pinned = None
+    if said["node"] is not None:
+        pinned = _host(Node.objects.filter(cluster=cluster, retired_at=None), said["node"])
     before = None if after is None else Workload.objects.filter(code=after).first()
     if after is not None and before is None:
         raise ValidationError({"after": [gettext("There is no workload {code!r}.").format(code=after)]})
-    return {"cluster": cluster, "leaf": _node(said["leaf"]), "node": pinned, "after": before}
+    return {"cluster": cluster, "leaf": node_given(said["leaf"], "leaf"), "node": pinned, "after": before}
 
 
-def _cluster(name: str) -> Any:
-    for each in clusters():
-        if each.name == name:
-            return each
-    raise ValidationError({"cluster": [gettext("There is no cluster {name!r}.").format(name=name)]})
-
-
-def _node(code: str) -> BudgetNode:
-    row = BudgetNode.objects.filter(code=code).first()
+def _host(among: QuerySet[Node], name: str) -> Node:
+    row = among.filter(name=name).first()
     if row is None:
-        raise ValidationError({"leaf": [gettext("There is no budget node {code!r}.").format(code=code)]})
+        raise ValidationError({"node": [gettext("There is no node {name!r}.").format(name=name)]})
     return row
 
 
@@ -268,12 +260,10 @@ class Runs(OfCluster):
         elif said["state"] is not None:
             rows = rows.filter(state=said["state"])
         if said["node"] is not None:
-            if not Node.objects.filter(cluster=where, name=said["node"]).exists():
-                raise ValidationError({"node": [gettext("There is no node {name!r}.").format(name=said["node"])]})
-            on_it = Rank.objects.filter(node__cluster=where, node__name=said["node"])
+            on_it = Rank.objects.filter(node=_host(Node.objects.filter(cluster=where), said["node"]))
             rows = rows.filter(pk__in=on_it.values("run"))
         if said["leaf"] is not None:
-            rows = rows.filter(path__contains=[_node(said["leaf"]).pk])
+            rows = rows.filter(path__contains=[node_given(said["leaf"], "leaf").pk])
         if said["since"] is not None:
             rows = rows.exclude(ended_at__lt=said["since"])
         if said["until"] is not None:

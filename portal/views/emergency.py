@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.translation import gettext, ngettext
 
@@ -14,8 +14,9 @@ from budgets.models import Cluster, Person
 from portal import formats
 from portal.forms.emergency import StartForm, StopClusterForm, StopForm
 from portal.pages import Once, cluster_named, clusters, new_action, render_page
+from portal.views.nodes import host_named
 from portal.views.workload import workload_named
-from scheduler.models import Node, Rank, Run
+from scheduler.models import Rank, Run
 from scheduler.services import emergency
 from scheduler.services.runs import HOLDING_STATES
 
@@ -157,10 +158,7 @@ class StopNode(Stop):
     def look(self, **named: str) -> None:
         """The node."""
         self.operated(cluster_named(named["cluster"], clusters()))
-        row = Node.objects.filter(cluster=self.cluster, name=named["name"], retired_at=None).first()
-        if row is None:
-            raise Http404(gettext("There is no node {name!r} on {cluster}.").format(**named))
-        self.node = row
+        self.node = host_named(self.cluster, named["name"])
 
     def going(self) -> int:
         """Those with a part on it."""

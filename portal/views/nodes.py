@@ -167,10 +167,7 @@ class OperateNode(Page):
         Raises:
             Http404: there is none. PermissionDenied: they are no operator.
         """
-        where: Cluster = cluster_named(cluster, clusters())
-        node = Node.objects.filter(cluster=where, name=name, retired_at=None).select_related("cluster").first()
-        if node is None:
-            raise Http404(gettext("There is no node {name!r} on {cluster}.").format(name=name, cluster=cluster))
+        node = host_named(cluster_named(cluster, clusters()), name)
         if not may(self.request.user, "node.operate", node):
             raise PermissionDenied(gettext("Draining and resuming nodes is for operators."))
         return node
@@ -179,3 +176,15 @@ class OperateNode(Page):
         """The page with the question."""
         context = {"here": "nodes", "node": node, "cluster": node.cluster, "form": form, "verb": self.verb}
         return render_page(request, "operate", context, status=status)
+
+
+def host_named(cluster: Cluster, name: str) -> Node:
+    """The node of that name on a cluster, with its cluster and rack.
+
+    Raises:
+        Http404: there is none, or it is retired.
+    """
+    node = Node.objects.filter(cluster=cluster, name=name, retired_at=None).select_related("cluster", "rack").first()
+    if node is None:
+        raise Http404(gettext("There is no node {name!r} on {cluster}.").format(name=name, cluster=cluster.name))
+    return node

@@ -57,11 +57,11 @@ class PersonPage(Once):
 
     def get(self, request: HttpRequest, number: int) -> HttpResponse:
         """The page."""
-        return self.show(request, self.person(number), ReasonForm(initial={"action": new_action()}))
+        return self.show(request, person_numbered(number), ReasonForm(initial={"action": new_action()}))
 
     def post(self, request: HttpRequest, number: int, verb: str) -> HttpResponse:
         """Disable, enable or erase."""
-        person = self.person(number)
+        person = person_numbered(number)
         by: Person = request.user  # type: ignore[assignment]
         if not may(request.user, "person.change", person):
             raise PermissionDenied(gettext("People are for administrators to change."))
@@ -77,17 +77,6 @@ class PersonPage(Once):
             lambda said: verbs[verb](person=person, by=by, reason=said["reason"]),
         )
         return answer or self.show(request, person, form, status)
-
-    def person(self, number: int) -> Person:
-        """Of that number.
-
-        Raises:
-            Http404: there is none.
-        """
-        person = Person.objects.filter(pk=number).first()
-        if person is None:
-            raise Http404(gettext("There is no person {number}.").format(number=number))
-        return person
 
     def show(self, request: HttpRequest, person: Person, form: ReasonForm, status: int = 200) -> HttpResponse:
         """The page."""
@@ -264,6 +253,18 @@ class House(Once):
             "may_change": root is not None and may(request.user, "house.change", root),
         }
         return render_page(request, "house", context, status=status)
+
+
+def person_numbered(number: int) -> Person:
+    """The person of that number.
+
+    Raises:
+        Http404: there is none.
+    """
+    person = Person.objects.filter(pk=number).first()
+    if person is None:
+        raise Http404(gettext("There is no person {number}.").format(number=number))
+    return person
 
 
 def _number(text: str) -> int:
