@@ -8,6 +8,7 @@ what runs two seconds and puts it back.
 import logging.config
 import os
 import signal
+from typing import Any
 
 from celery import Celery
 from celery.signals import setup_logging, worker_init, worker_process_init
@@ -41,73 +42,32 @@ app = Celery("allotment", amqp="portal.steady:PatientAMQP")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 app.autodiscover_tasks(["portal.demo"])
+
+
+def every(seconds: int, task: str, *, expires_s: int | None = None) -> dict[str, Any]:
+    """An entry of beat's schedule. A message that nobody takes until the next one comes is dropped."""
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds if expires_s is None else expires_s}}
+
+
 app.conf.beat_schedule = {
-    "tick": {
-        "task": "scheduler.tasks.tick",
-        "schedule": TICK_S,
-        "options": {"expires": 2 * TICK_S},
-    },
-    "roll-up-usage": {
-        "task": "scheduler.tasks.roll_up_usage",
-        "schedule": ROLL_UP_S,
-        "options": {"expires": ROLL_UP_S},
-    },
-    "invent-utilization": {
-        "task": "scheduler.tasks.invent_utilization",
-        "schedule": ROLL_UP_S,
-        "options": {"expires": ROLL_UP_S},
-    },
-    "feed-demo": {"task": "portal.demo.tasks.feed", "schedule": FEED_S, "options": {"expires": FEED_S}},
-    "forget-quiet-passes": {
-        "task": "scheduler.tasks.forget_quiet_passes",
-        "schedule": CHECK_S,
-        "options": {"expires": CHECK_S},
-    },
-    "keep-deadlines": {
-        "task": "budgets.tasks.keep_deadlines",
-        "schedule": DEADLINES_S,
-        "options": {"expires": DEADLINES_S},
-    },
-    "send-messages": {"task": "budgets.tasks.send_messages", "schedule": SEND_S, "options": {"expires": SEND_S}},
-    "follow-events": {
-        "task": "scheduler.tasks.follow_events",
-        "schedule": FOLLOW_S,
-        "options": {"expires": FOLLOW_S},
-    },
-    "forget-deliveries": {
-        "task": "budgets.tasks.forget_deliveries",
-        "schedule": CHECK_S,
-        "options": {"expires": CHECK_S},
-    },
-    "check-books": {"task": "budgets.tasks.check_books", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
-    "tell-of-endings": {"task": "budgets.tasks.tell_of_endings", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
-    "check-thresholds": {
-        "task": "scheduler.tasks.check_thresholds",
-        "schedule": THRESHOLDS_S,
-        "options": {"expires": THRESHOLDS_S},
-    },
-    "tell-of-bad-ends": {
-        "task": "scheduler.tasks.tell_of_bad_ends",
-        "schedule": SEND_S,
-        "options": {"expires": SEND_S},
-    },
-    "forget-directories": {
-        "task": "scheduler.tasks.forget_directories",
-        "schedule": CHECK_S,
-        "options": {"expires": CHECK_S},
-    },
-    "check-usage": {"task": "scheduler.tasks.check_usage", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
-    "sum-up-days": {"task": "scheduler.tasks.sum_up_days", "schedule": CHECK_S, "options": {"expires": CHECK_S}},
-    "look-after-simulations": {
-        "task": "scheduler.tasks.look_after_simulations",
-        "schedule": LOOK_AFTER_S,
-        "options": {"expires": LOOK_AFTER_S},
-    },
-    "forget-old-simulations": {
-        "task": "scheduler.tasks.forget_old_simulations",
-        "schedule": CHECK_S,
-        "options": {"expires": CHECK_S},
-    },
+    "tick": every(TICK_S, "scheduler.tasks.tick", expires_s=2 * TICK_S),
+    "roll-up-usage": every(ROLL_UP_S, "scheduler.tasks.roll_up_usage"),
+    "invent-utilization": every(ROLL_UP_S, "scheduler.tasks.invent_utilization"),
+    "feed-demo": every(FEED_S, "portal.demo.tasks.feed"),
+    "forget-quiet-passes": every(CHECK_S, "scheduler.tasks.forget_quiet_passes"),
+    "keep-deadlines": every(DEADLINES_S, "budgets.tasks.keep_deadlines"),
+    "send-messages": every(SEND_S, "budgets.tasks.send_messages"),
+    "follow-events": every(FOLLOW_S, "scheduler.tasks.follow_events"),
+    "forget-deliveries": every(CHECK_S, "budgets.tasks.forget_deliveries"),
+    "check-books": every(CHECK_S, "budgets.tasks.check_books"),
+    "tell-of-endings": every(CHECK_S, "budgets.tasks.tell_of_endings"),
+    "check-thresholds": every(THRESHOLDS_S, "scheduler.tasks.check_thresholds"),
+    "tell-of-bad-ends": every(SEND_S, "scheduler.tasks.tell_of_bad_ends"),
+    "forget-directories": every(CHECK_S, "scheduler.tasks.forget_directories"),
+    "check-usage": every(CHECK_S, "scheduler.tasks.check_usage"),
+    "sum-up-days": every(CHECK_S, "scheduler.tasks.sum_up_days"),
+    "look-after-simulations": every(LOOK_AFTER_S, "scheduler.tasks.look_after_simulations"),
+    "forget-old-simulations": every(CHECK_S, "scheduler.tasks.forget_old_simulations"),
 }
 
 

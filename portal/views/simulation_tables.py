@@ -176,20 +176,18 @@ def _figures(sides: Sides) -> list[Line]:
         ("ended", gettext("Workloads ended"), ""),
     )
     times = (
-        ("completion", "mean_s", gettext("Completion, mean"), gettext("from submission to end, of what finished")),
-        ("completion", "p90_s", gettext("Completion, 9 in 10 within"), ""),
+        ("mean_s", gettext("Completion, mean"), gettext("from submission to end, of what finished")),
+        ("p90_s", gettext("Completion, 9 in 10 within"), ""),
     )
     lines = [Line(title, [_ratio(part, name) for part in sides.parts], below) for name, title, below in ratios]
     lines += [Line(title, [_count(part, name) for part in sides.parts], below) for name, title, below in counts]
-    lines += [
-        Line(title, [_time(part, name, which) for part in sides.parts], below) for name, which, title, below in times
-    ]
+    lines += [Line(title, [_completion(part, name) for part in sides.parts], below) for name, title, below in times]
     below = gettext("times as long as with a fair share apart; 1 or less is fair")
     return [*lines, Line(gettext("Finish-time fairness ρ, worst"), [_rho(part) for part in sides.parts], below)]
 
 
-def _time(part: SimulationPart, name: str, which: str) -> Entry:
-    seconds = (part.figures or {}).get(name, {}).get(which)
+def _completion(part: SimulationPart, name: str) -> Entry:
+    seconds = (part.figures or {}).get("completion", {}).get(name)
     return NOTHING if seconds is None else Entry(formats.duration(round(seconds)))
 
 
