@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,8 @@ from tests.platform.conftest import Installation, wait_until
 from tests.platform.test_backup import set_up
 
 STORM_S = 180
+GANGS = ((1, 4), (2, 4), (4, 6), (8, 8), (8, 3), (1, 0), (2, 0), (6, 0))
+"""What is submitted: GPUs, and the contract in seconds."""
 SETTLE_S = 600
 NODES = ("n1", "n2", "n3", "n4")
 VICTIMS: dict[str, tuple[str, ...]] = {
@@ -64,7 +66,7 @@ echo done
 '''
 chance, number, ends = random.Random(11), 0, time.monotonic() + SECONDS
 while time.monotonic() < ends:
-    gpus, contract = chance.choice([(1, 4), (2, 4), (4, 6), (8, 8), (8, 3), (1, 0), (2, 0), (6, 0)])
+    gpus, contract = chance.choice(GANGS)
     request = dict(
         size_milli=gpus * 1_000, min_runtime_s=contract, resumable=True, idempotency_key=f"storm-{number}",
         command=["/bin/sh", "-c", ONCE, "once", str(chance.randrange(1, 40))],
@@ -146,13 +148,16 @@ def installation() -> Iterator[Installation]:
         shutil.rmtree(parent, ignore_errors=True)
 
 
-def stream(installation: Installation) -> subprocess.Popen[str]:
-    """Somebody who submits gangs all the time, and tries again whatever happens."""
+def stream(
+    installation: Installation, gangs: Sequence[tuple[int, int]] = GANGS, seconds: int = STORM_S
+) -> subprocess.Popen[str]:
+    """Somebody who submits gangs, each of so many GPUs and such a contract, and tries again whatever happens."""
     python = str(REPOSITORY / ".venv/bin/python")
+    script = STREAM.replace("SECONDS", str(seconds)).replace("GANGS", str(list(gangs)))
     return subprocess.Popen(
         [
             *(python, "-m", "portal.supervisor", "exec", "--data", str(installation.data), "--"),
-            *(python, "manage.py", "shell", "--no-imports", "-c", STREAM.replace("SECONDS", str(STORM_S))),
+            *(python, "manage.py", "shell", "--no-imports", "-c", script),
         ],
         cwd=REPOSITORY,
         env=installation.environment,

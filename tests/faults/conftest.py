@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import http.client
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -17,10 +15,11 @@ import psycopg
 import pytest
 from django.conf import settings
 
-from tests.conftest import REPOSITORY, environment_of_processes
+from tests.conftest import environment_of_processes
 from tests.executors.conftest import owners, site  # noqa: F401
 from tests.platform.conftest import free_port
 from tests.portal.conftest import as_person, calm, lab  # noqa: F401
+from tests.processes import running
 from tests.scheduler.conftest import make_world, person  # noqa: F401
 
 PATIENCE_S = 60
@@ -32,21 +31,6 @@ def wait_until(what: str, holds: Callable[[], object], patience_s: float = PATIE
     while not holds():
         assert time.monotonic() < until_s, f"waited {patience_s} s for {what}"
         time.sleep(0.05)
-
-
-@contextmanager
-def running(argv: list[str], environment: dict[str, str], log: str = "/dev/null") -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a group of its own, which is gone afterwards."""
-    with open(log, "ab") as file:
-        process = subprocess.Popen(
-            argv, env=environment, cwd=REPOSITORY, start_new_session=True, stdout=file, stderr=file
-        )
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 @dataclass(frozen=True)

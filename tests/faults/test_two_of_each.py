@@ -15,7 +15,8 @@ from django.utils import timezone
 
 from scheduler import loop
 from scheduler.models import Event, Pass, Run, Workload
-from tests.faults.conftest import running, wait_until
+from tests.faults.conftest import wait_until
+from tests.processes import running
 from tests.scheduler.conftest import World, check_books
 
 EVERY_S = 2

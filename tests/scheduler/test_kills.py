@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -22,7 +20,7 @@ from django.utils import timezone
 from scheduler import loop
 from scheduler.models import Event, Pass, Run, Workload
 from scheduler.services import events, workloads
-from tests.conftest import REPOSITORY
+from tests.processes import running
 from tests.scheduler.conftest import World, check_books
 
 PATIENCE_S = 60
@@ -41,18 +39,6 @@ def submit_some(world: World, count: int) -> None:
             resumable=True,
             environment={"SIM_STARTUP_S": "0", "SIM_DURATION_S": str(1 + number % 2), "SIM_EXIT_DELAY_S": "0"},
         )
-
-
-@contextmanager
-def running(argv: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a group of its own, which is gone afterwards."""
-    process = subprocess.Popen(argv, env=environment, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def wait_until(what: str, holds: Callable[[], bool], patience_s: int = PATIENCE_S) -> None:

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ from scheduler.models import Simulation, SimulationPart
 from scheduler.services import simulating, simulations
 from scheduler.services.simulations import File, Variant
 from scheduler.simulator.lab import research_lab
-from tests.conftest import REPOSITORY
+from tests.processes import running
 
 pytestmark = pytest.mark.long  # workers are started and killed, and want the machine for themselves
 
@@ -32,18 +32,11 @@ LONG_WORK = 6
 """Days of a laboratory that keep a worker busy for some seconds."""
 
 
-@contextmanager
-def worker(environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def worker(environment: dict[str, str]) -> AbstractContextManager[subprocess.Popen[bytes]]:
     """A worker of the queue of simulations, as `./run` starts it; its whole group is gone afterwards."""
     argv = [sys.executable, "-m", "celery", "-A", "portal.celery", "worker", "--concurrency", "2",
             "--queues", simulating.QUEUE, "--without-gossip", "--without-mingle"]  # fmt: skip
-    process = subprocess.Popen(argv, env=environment, cwd=REPOSITORY, start_new_session=True, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return running(argv, environment)
 
 
 def wait_until(what: str, holds: Callable[[], bool]) -> None:

@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -19,8 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import REPOSITORY
-from tests.executors.test_full_storm import CHECK, OPEN, STREAM, ask
+from tests.executors.test_full_storm import CHECK, OPEN, ask, stream
 from tests.executors.test_under_run import shell
 from tests.platform.conftest import Installation, wait_until
 from tests.platform.test_backup import set_up
@@ -40,6 +38,8 @@ VICTIMS: dict[str, tuple[str, ...]] = {
     "broker": ("valkey-server",),
 }
 CONTROLLER = "slurmctld"
+GANGS = ((1, 4), (4, 4), (8, 6), (16, 4), (16, 3), (2, 0), (4, 0), (12, 0))
+"""What is submitted, of up to all four nodes: GPUs, and the contract in seconds."""
 MAKE = """
 from datetime import date
 from budgets.services import shares, tree
@@ -83,25 +83,6 @@ def installation(slurm: SlurmSite) -> Iterator[Installation]:
             slurm.start_ctld()
 
 
-def stream(installation: Installation) -> subprocess.Popen[str]:
-    """Somebody who submits gangs of up to all four nodes all the time, and tries again whatever happens."""
-    python = str(REPOSITORY / ".venv/bin/python")
-    gangs = "[(1, 4), (4, 4), (8, 6), (16, 4), (16, 3), (2, 0), (4, 0), (12, 0)]"
-    before, _sign, rest = STREAM.partition("gpus, contract = chance.choice(")
-    script = f"{before}gpus, contract = chance.choice({gangs}){rest.partition(')])')[2]}"
-    return subprocess.Popen(
-        [
-            *(python, "-m", "portal.supervisor", "exec", "--data", str(installation.data), "--"),
-            *(python, "manage.py", "shell", "--no-imports", "-c", script.replace("SECONDS", str(STORM_S))),
-        ],
-        cwd=REPOSITORY,
-        env=installation.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-
-
 def storm(installation: Installation, slurm: SlurmSite) -> Counter[str]:
     """Kill something every few seconds; how often each. The controller is started again, as systemd would."""
     chance, killed = random.Random(7), Counter[str]()
@@ -129,7 +110,7 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_runs_twice(
     monkeypatch.setattr("tests.platform.conftest.START_WITHIN_S", 300)  # on a crowded machine, too
     installation.start()
     assert wait_until(lambda: shell(installation, COUNT).split()[-1] == "4", within_s=60)
-    submitter = stream(installation)
+    submitter = stream(installation, GANGS, STORM_S)
     killed = storm(installation, slurm)
     said, _ = submitter.communicate(timeout=120)
     began_s = time.monotonic()
