@@ -1,12 +1,11 @@
-"""Experiments on all cores: one process each, in whatever order they end."""
+"""Experiments on all cores, in whatever order they end."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 
+from scheduler.management import cores
 from scheduler.simulator.reproduce import Experiment, Figures, carry_out
 
 
@@ -17,17 +16,8 @@ def carry_out_all(experiments: Sequence[Experiment], on_done: Callable[[Experime
         experiments: what is simulated.
         on_done: told each that has ended, and how many have.
     """
-    with ProcessPoolExecutor(max_workers=min(len(experiments), os.cpu_count() or 1)) as pool:
-        futures = {pool.submit(_carry_out, each): each for each in experiments}
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                future.result()
-                on_done(futures[future], done)
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-        return [future.result() for future in futures]
+    return cores.carry_out(_carry_out, None, experiments, on_done)
 
 
-def _carry_out(experiment: Experiment) -> Figures:
+def _carry_out(_: None, experiment: Experiment) -> Figures:
     return carry_out(experiment, random.Random(experiment.seed))

@@ -11,13 +11,9 @@ from django.core.management.base import CommandParser
 from scheduler.management.files import fail, read_duration_option, read_text, write_text
 from scheduler.simulator.counted import CountedJob
 from scheduler.traces import TraceError, alibaba, counted, swf
-from scheduler.traces.scenarios import scenario
+from scheduler.traces.scenarios import GPUS_PER_NODE, ONE_TEAM, scenario
 
 FORMATS = ("swf", "alibaba", "csv")
-GPUS_PER_NODE = 8
-"""Of the nodes for a CSV, which says nothing of them."""
-ONE_TEAM = "all"
-"""The leaf of jobs whose trace names no team."""
 BEST_EFFORT = "BE"
 """Alibaba's class of pods that are promised nothing."""
 Read = TypeVar("Read")

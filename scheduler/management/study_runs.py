@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
 from scheduler.simulator.study import fragmentation, gaming
@@ -75,8 +74,6 @@ class GamingRun(NamedTuple):
 
 
 Run = FragmentationRun | GamingRun
-_given: list[tuple[Source, int]] = []
-"""What a process of the pool was given when it began."""
 
 
 def carry_out_all(
@@ -93,22 +90,12 @@ def carry_out_all(
     Raises:
         ScenarioError: of a run whose scenario can't be varied so.
     """
-    most = min(processes or os.cpu_count() or 1, len(runs))
-    with ProcessPoolExecutor(max_workers=most, initializer=_remember, initargs=(source, runs[0].seed)) as pool:
-        futures = [pool.submit(_carry_out, each) for each in runs]
-        try:
-            for done, future in enumerate(as_completed(futures), start=1):
-                future.result()
-                on_done(done, len(futures))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-        return [future.result() for future in futures]
+
+    def say(_: Run, done: int) -> None:
+        on_done(done, len(runs))
+
+    return cores.carry_out(_carry_out, (source, runs[0].seed), runs, say, processes)
 
 
-def _remember(source: Source, first_seed: int) -> None:
-    _given.append((source, first_seed))
-
-
-def _carry_out(run: Run) -> dict[str, Any]:
-    return run.carry_out(*_given[0])
+def _carry_out(given: tuple[Source, int], run: Run) -> dict[str, Any]:
+    return run.carry_out(*given)

@@ -7,6 +7,31 @@ from typing import Any
 
 from scheduler.simulator.counted import CountedJob
 
+GPUS_PER_NODE = 8
+"""Of the nodes for a trace that says nothing of them."""
+ONE_TEAM = "all"
+"""The leaf of jobs whose trace names no team."""
+CONTRACT_CAP_S = 3_600
+"""The longest contract of a trace's jobs, if nothing else is said."""
+
+
+def on_plain_nodes(jobs: Sequence[CountedJob], *, name: str, gpus: int) -> dict[str, Any]:
+    """Jobs of equal teams on nodes of 8 GPUs, with contracts of their durations, at most `CONTRACT_CAP_S`.
+
+    Args:
+        jobs: at least one.
+        name: of the scenario.
+        gpus: of the cluster, a multiple of 8.
+    """
+    named = [job if job.team else job._replace(team=ONE_TEAM) for job in jobs]
+    return scenario(
+        named,
+        name=name,
+        cluster={"nodes": gpus // GPUS_PER_NODE, "gpus_per_node": GPUS_PER_NODE},
+        shares={job.team: 1 for job in named},
+        cap_s=CONTRACT_CAP_S,
+    )
+
 
 def scenario(
     jobs: Sequence[CountedJob],

@@ -14,6 +14,7 @@ from django.core.management import call_command
 
 from scheduler.engine import Packing
 from scheduler.simulator import Scenario, ScenarioError, as_json, parse, simulate
+from scheduler.simulator.sampled import Sample, SampledWorld
 from scheduler.simulator.scenario import Job
 from scheduler.simulator.study import charts, fragmentation, gaming, page, strategies
 
@@ -40,9 +41,9 @@ HALF_FREE = [
 
 
 def test_a_sample_says_what_is_free_interruptible_and_the_largest_gang() -> None:
-    world = fragmentation.SampledWorld(scenario(HALF_FREE), Packing.BEST_FIT)
+    world = SampledWorld(scenario(HALF_FREE), Packing.BEST_FIT)
     world.run()
-    assert world.samples[0] == fragmentation.Sample(
+    assert world.samples[0] == Sample(
         at_s=3_600,
         fit_milli=8_000,
         free_milli=5_000,
@@ -56,7 +57,7 @@ def test_a_sample_says_what_is_free_interruptible_and_the_largest_gang() -> None
 
 def test_a_contract_that_is_over_is_interruptible() -> None:
     rows = [{"id": "a", "gpus": 4, "min_runtime": "1h", "duration": "3h"}]
-    world = fragmentation.SampledWorld(scenario(rows), Packing.BEST_FIT)
+    world = SampledWorld(scenario(rows), Packing.BEST_FIT)
     world.run()
     assert [each.interruptible_milli for each in world.samples] == [
         4_000,
@@ -79,7 +80,7 @@ def test_sampling_changes_nothing() -> None:
         }
         for index, leaf in enumerate("ABABBAABBA")
     ]
-    sampled = fragmentation.SampledWorld(scenario(rows), Packing.BEST_FIT)
+    sampled = SampledWorld(scenario(rows), Packing.BEST_FIT)
     sampled.run()
     assert as_json(sampled.outcome) == as_json(simulate(scenario(rows)))
 
@@ -94,14 +95,14 @@ def test_packing_chooses_the_node(packing: Packing, nodes: list[str]) -> None:
         {"id": "one", "gpus": 1, "submit": 60},
         {"id": "two", "gpus": 1, "submit": 120},
     ]
-    world = fragmentation.SampledWorld(scenario(rows), packing)
+    world = SampledWorld(scenario(rows), packing)
     world.run()
     assert [next(iter(record.runs[0].holdings)) for record in world.outcome.jobs[1:]] == nodes
 
 
 def test_worst_fit_spreads() -> None:
     rows = [{"id": "one", "gpus": 1}, {"id": "two", "gpus": 1, "submit": 60}]
-    world = fragmentation.SampledWorld(scenario(rows), Packing.WORST_FIT)
+    world = SampledWorld(scenario(rows), Packing.WORST_FIT)
     world.run()
     assert [next(iter(record.runs[0].holdings)) for record in world.outcome.jobs] == ["h1", "h2"]
 

@@ -12,12 +12,14 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from scheduler.management import cores
 from scheduler.management.commands.reproduce import read_seeds
 from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text, write_text
 from scheduler.management.study_runs import FragmentationRun, GamingRun, Run, Source, carry_out_all
 from scheduler.management.tables import duration_text
 from scheduler.simulator import ScenarioError, parse
 from scheduler.simulator.lab import check_size
+from scheduler.simulator.sampled import Sample
 from scheduler.simulator.scenario import ROOT
 from scheduler.simulator.study import fragmentation, gaming, page
 from scheduler.simulator.sweeps import KNOBS, said
@@ -56,8 +58,7 @@ class Command(CommandOnFiles):
         name = options["study"]
         seeds = read_seeds(options["seeds"] or DEFAULTS[name]["seeds"])
         source, about = self._source(options, seeds)
-        if options["processes"] is not None and not 1 <= options["processes"] <= 64:
-            fail("--processes", f"must be from 1 to 64, but is {options['processes']}")
+        cores.check_processes(options["processes"])
         if options["html"] is not None and not Path(options["html"]).parent.is_dir():
             fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
         if name == "fragmentation":
@@ -109,7 +110,7 @@ class Command(CommandOnFiles):
         lines = fragmentation.table([(run.variant, each) for run, each in zip(runs, found, strict=True)])
         self._hand_out(
             options,
-            {"study": "fragmentation", "about": about, "rows": lines, "sample_columns": fragmentation.Sample._fields,
+            {"study": "fragmentation", "about": about, "rows": lines, "sample_columns": Sample._fields,
              "samples": samples},
             page.fragmentation_page(about, lines, samples),
             lambda: self._print_table(page.FRAGMENTATION_HEAD, page.fragmentation_rows(lines)),

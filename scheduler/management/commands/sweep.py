@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from random import Random
 from typing import Any
 
 from django.core.management.base import CommandParser
 
+from scheduler.management import cores
 from scheduler.management.files import CommandOnFiles, fail, read_text, write_text
 from scheduler.management.tables import duration_text
 from scheduler.simulator import Scenario, ScenarioError, parse, simulate
@@ -67,8 +66,7 @@ class Command(CommandOnFiles):
             changes = parts(knob, values, options["seeds"])
         except ScenarioError as error:
             fail("--seeds" if error.path == "seeds" else "--values", error.message)
-        if options["processes"] is not None and not 1 <= options["processes"] <= 64:
-            fail("--processes", f"must be from 1 to 64, but is {options['processes']}")
+        cores.check_processes(options["processes"])
         for change in changes:
             if options["scheduler"] is not None:
                 change["policy"]["scheduler"] = options["scheduler"]
@@ -95,17 +93,11 @@ class Command(CommandOnFiles):
                 changed(scenario, change, None)
             except ScenarioError as error:
                 fail("--scheduler" if "scheduler" in error.path else "--values", str(error))
-        most = min(processes or os.cpu_count() or 1, len(changes))
-        with ProcessPoolExecutor(max_workers=most, initializer=_remember, initargs=(scenario,)) as pool:
-            futures = [pool.submit(_run, change) for change in changes]
-            try:
-                for done, future in enumerate(as_completed(futures), start=1):
-                    future.result()
-                    self.stderr.write(f"{done} of {len(futures)} runs", ending="\r" if done < len(futures) else "\n")
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-            return [future.result() for future in futures]
+
+        def say(_: Mapping[str, Any], done: int) -> None:
+            self.stderr.write(f"{done} of {len(changes)} runs", ending="\r" if done < len(changes) else "\n")
+
+        return cores.carry_out(_run, scenario, changes, say, processes)
 
     def _by_workers(self, knob: Knob, values: Sequence[int], options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Store it, let the workers run it, and wait for them; Ctrl-C leaves them at it."""
@@ -208,14 +200,6 @@ def _csv(knob: Knob, lines: Sequence[Mapping[str, Any]], columns: Sequence[str])
     return out.getvalue()
 
 
-_base: list[Scenario] = []
-"""What a process of the pool was given when it began."""
-
-
-def _remember(scenario: Scenario) -> None:
-    _base.append(scenario)
-
-
-def _run(change: Mapping[str, Any]) -> dict[str, Any]:
+def _run(scenario: Scenario, change: Mapping[str, Any]) -> dict[str, Any]:
     seed = change["seed"]
-    return figures(simulate(changed(_base[0], change, Random(seed) if seed else None)))
+    return figures(simulate(changed(scenario, change, Random(seed) if seed else None)))

@@ -1,84 +1,20 @@
-"""Fragmentation: how large a gang could start, against what is free or could be freed, and how long large ones wait.
-
-What is *interruptible* is held by unallocated runs and by runs whose contract is over: a funded gang of a team that was
-served less than theirs may have it (semantics.md section 4). What is held inside contracts nobody may have.
-"""
+"""Fragmentation: how large a gang could start, against what is free or could be freed, and how long large ones wait."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from scheduler.engine import Packing, Snapshot
+from scheduler.engine import Packing
 
 from ..records import Outcome
 from ..report import LARGE_PART, metrics, percentile
+from ..sampled import Sample, SampledWorld
 from ..scenario import Scenario
 from ..variants import with_policy
-from ..world import Progress, World
 
 HOUR_S = 3_600
-SAMPLE_EVERY_S = HOUR_S
-
-
-class Sample(NamedTuple):
-    """The cluster at one instant, in thousandths of a device, on nodes where something may start.
-
-    `largest_free_milli` is the largest gang that fits what is free; `largest_milli` the largest that fits what is free
-    and interruptible together: whole nodes, or, where no node would be whole, what one node has.
-    """
-
-    at_s: int
-    fit_milli: int
-    free_milli: int
-    interruptible_milli: int
-    largest_free_milli: int
-    largest_milli: int
-
-
-def sample(snapshot: Snapshot) -> Sample:
-    """What could start where at the snapshot's instant."""
-    fit_milli = free_milli = interruptible_milli = 0
-    whole_free_milli = whole_milli = most_free_milli = most_milli = 0
-    for node in snapshot.nodes.by_name.values():
-        if not node.may_start(snapshot.now_s):
-            continue
-        could_milli = node.free_milli + node.soft_milli
-        fit_milli += node.capacity_milli
-        free_milli += node.free_milli
-        interruptible_milli += node.soft_milli
-        most_free_milli, most_milli = max(most_free_milli, node.free_milli), max(most_milli, could_milli)
-        if node.free_milli == node.capacity_milli:
-            whole_free_milli += node.capacity_milli
-        if could_milli == node.capacity_milli:
-            whole_milli += node.capacity_milli
-    return Sample(
-        snapshot.now_s,
-        fit_milli,
-        free_milli,
-        interruptible_milli,
-        max(whole_free_milli, most_free_milli),
-        max(whole_milli, most_milli),
-    )
-
-
-class SampledWorld(World):
-    """A world that is looked at every hour, after everything that happened before it."""
-
-    def __init__(self, scenario: Scenario, packing: Packing, on_progress: Progress | None = None) -> None:
-        """Look from the start."""
-        super().__init__(scenario, on_progress)
-        self.snapshot.packing = packing
-        self.samples: list[Sample] = []
-        self._next_sample_s = SAMPLE_EVERY_S
-
-    def _move_to(self, now_s: int) -> None:
-        while self._next_sample_s <= now_s:
-            super()._move_to(self._next_sample_s)
-            self.samples.append(sample(self.snapshot))
-            self._next_sample_s += SAMPLE_EVERY_S
-        super()._move_to(now_s)
 
 
 @dataclass(frozen=True, slots=True)

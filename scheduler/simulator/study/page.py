@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..sampled import Sample
 from . import charts, fragmentation, gaming
 
 STYLE = """
@@ -110,9 +111,9 @@ def fragmentation_page(about: str, lines: Sequence[Mapping[str, Any]], samples: 
     Args:
         about: which scenarios.
         lines: `fragmentation.table`.
-        samples: of one run of the base, `fragmentation.Sample` by hour.
+        samples: of one run of the base, `Sample` by hour.
     """
-    known = [fragmentation.Sample(*each) for each in samples]
+    known = [Sample(*each) for each in samples]
     could = [(each.at_s / DAY_S, (each.free_milli + each.interruptible_milli) / 1_000) for each in known]
     largest = [(each.at_s / DAY_S, each.largest_milli / 1_000) for each in known]
     free = [(each.at_s / DAY_S, each.free_milli / 1_000) for each in known]

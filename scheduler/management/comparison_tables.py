@@ -1,0 +1,84 @@
+"""Tables of `manage.py compare`: for people at a terminal, and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from scheduler.management.tables import duration_text
+from scheduler.simulator.measures import MEASURES, Measure, Measures
+from scheduler.simulator.policy_table import Line, is_clear
+
+REAL = "what really happened"
+CSV_HEAD = ("policy", "figure", "unit", "value", "low", "high", "runs", "difference", "difference_low",
+            "difference_high")  # fmt: skip
+
+
+def print_comparison(
+    write: Callable[[str], object], names: Sequence[str], lines: Sequence[Line], real: Measures | None
+) -> None:
+    """A block for each figure: policy, value, half the interval's width, and the difference to the first."""
+    width = max(len(name) for name in [*names, REAL])
+    for each in MEASURES:
+        if all(line[each.name] is None for line in lines):
+            continue
+        write("")
+        aim = {"less": "; less is better", "more": "; more is better"}.get(each.better, "")
+        write(f"{each.label}{aim}")
+        if real is not None and real[each.name] is not None:
+            write(f"  {REAL:{width}}{_said(each, real[each.name]):>16}")
+        for name, line in zip(names, lines, strict=True):
+            write(_row(each, name, line[each.name], width).rstrip())
+
+
+def _row(measure: Measure, name: str, told: Mapping[str, Any] | None, width: int) -> str:
+    if told is None:
+        return f"  {name:{width}}{'–':>16}"
+    cells = f"  {name:{width}}{_said(measure, told['value']):>16}{_half(measure, told):>18}"
+    apart = told["difference"]
+    if apart is None:
+        return cells
+    sign = "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else " "
+    cells += f"{sign + _said(measure, abs(apart['value'])):>18}{_half(measure, apart):>18}"
+    return cells + (f"  {_verdict(measure, apart)}" if is_clear(apart) else "")
+
+
+def _verdict(measure: Measure, apart: Mapping[str, Any]) -> str:
+    """What a difference that is no luck says."""
+    return "better" if (apart["value"] < 0) == (measure.better == "less") else "worse"
+
+
+def _half(measure: Measure, told: Mapping[str, Any]) -> str:
+    return "" if told["high"] is None else f"± {_said(measure, told['high'] - told['value'])}"
+
+
+def _said(measure: Measure, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if measure.unit == "s":
+        return duration_text(round(value))
+    if measure.unit == "part":
+        return f"{100 * value:.1f} %"
+    if measure.unit == "count":
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if measure.unit == "times" else f"{value:,.1f} GPU-h"
+
+
+def csv_text(names: Sequence[str], lines: Sequence[Line]) -> str:
+    """A row for each policy and figure, values exact."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(CSV_HEAD)
+    for name, line in zip(names, lines, strict=True):
+        for each in MEASURES:
+            told = line[each.name]
+            if told is None:
+                continue
+            apart = told["difference"] or {"value": None, "low": None, "high": None}
+            writer.writerow(
+                [name, each.name, each.unit, told["value"], told["low"], told["high"], told["runs"],
+                 apart["value"], apart["low"], apart["high"]]
+            )  # fmt: skip
+    return out.getvalue()
