@@ -1,0 +1,27 @@
+"""CASSINI: a score of how well workloads share links, and the shifts at which they do (Rajasekaran et al., NSDI 2024).
+
+A score among legal candidates at the engine's third seam: it never overrules a share, a contract or a promise.
+"""
+
+from .affinity import Cycle, shifts_of
+from .circle import Fit, best_fit, degrees, perimeter_ms, score
+from .profiles import Phase, Profile, ProfileError, read_profile, written_profile
+from .ranking import Choice, Shared, choose
+
+__all__ = [
+    "Choice",
+    "Cycle",
+    "Fit",
+    "Phase",
+    "Profile",
+    "ProfileError",
+    "Shared",
+    "best_fit",
+    "choose",
+    "degrees",
+    "perimeter_ms",
+    "read_profile",
+    "score",
+    "shifts_of",
+    "written_profile",
+]

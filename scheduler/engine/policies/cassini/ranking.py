@@ -1,0 +1,80 @@
+"""CASSINI's choice among the placements that a scheduler could make: the most compatible one without a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from .affinity import Cycle, shifts_of
+from .circle import best_fit
+from .profiles import Profile
+
+
+class Shared(NamedTuple):
+    """A link and who would use it."""
+
+    capacity_mbps: int
+    workloads: Collection[str]
+
+
+class Choice(NamedTuple):
+    """The placement that was chosen.
+
+    Attributes:
+        index: of the candidates.
+        score: the mean over its shared links; 1 where it has none.
+        scores: by shared link.
+        shifts_ms: by workload.
+    """
+
+    index: int
+    score: float
+    scores: Mapping[str, float]
+    shifts_ms: Mapping[str, int]
+
+
+def choose(candidates: Sequence[Mapping[str, Shared]], profiles: Mapping[str, Profile]) -> Choice | None:
+    """The candidate of the highest score, the first of equals; None where each has a cycle.
+
+    Args:
+        candidates: each is the links of the whole network, by name, as they would be used.
+        profiles: of the workloads on these links; one that has none is as if it were not there.
+    """
+    best: Choice | None = None
+    for index, links in enumerate(candidates):
+        found = _scored(index, links, profiles)
+        if found is not None and (best is None or found.score > best.score):
+            best = found
+    return best
+
+
+def _scored(index: int, links: Mapping[str, Shared], profiles: Mapping[str, Profile]) -> Choice | None:
+    scores: dict[str, float] = {}
+    asked: dict[str, dict[str, int]] = {}
+    for link, (names, capacity_mbps) in without_copies(links, profiles).items():
+        fit = best_fit([profiles[name] for name in names], capacity_mbps)
+        scores[link] = fit.score
+        asked[link] = dict(zip(names, fit.shifts_ms, strict=True))
+    concerned = sorted({name for each in asked.values() for name in each})
+    try:
+        shifts_ms = shifts_of(asked, {name: profiles[name].period_ms for name in concerned})
+    except Cycle:
+        return None
+    return Choice(index, sum(scores.values()) / len(scores) if scores else 1.0, scores, shifts_ms)
+
+
+def without_copies(
+    links: Mapping[str, Shared], profiles: Mapping[str, Profile]
+) -> dict[str, tuple[tuple[str, ...], int]]:
+    """The links that two or more share, with who shares them; of those that the very same share, the narrowest.
+
+    Two links that carry the same workloads ask for the same shifts, so that the second is no second condition; without
+    this a gang over two leaves would close a cycle with every other gang over both.
+    """
+    narrowest: dict[tuple[str, ...], tuple[int, str]] = {}
+    for link, (capacity_mbps, workloads) in links.items():
+        names = tuple(sorted(name for name in set(workloads) if name in profiles))
+        if len(names) > 1:
+            found = capacity_mbps, link
+            narrowest[names] = min(narrowest.get(names, found), found)
+    return {link: (names, capacity_mbps) for names, (capacity_mbps, link) in narrowest.items()}
