@@ -34,3 +34,23 @@ def test_one_that_began_and_ended_within_a_second_has_run_if_slurm_says_so(
     ours = jobs.Ours(SlurmLink(folder=""), NOW, {}, {})
     fact = jobs._end_of(ours, row, replace(JOB, **more), False, False)  # type: ignore[arg-type]
     assert (fact.state, fact.began_age_s, fact.exit_code, fact.cause) == (state, began_age_s, exit_code, Cause.ITSELF)
+
+
+LATE = {"state": "FAILED", "exit_code": 1, "reason": "NonZeroExitCode", "restarts": 1, "nodes": []}
+LATE_ENDS = [
+    (LATE, False, Cause.NODE, RankState.EXITED),
+    ({**LATE, "nodes": ["n1"]}, False, Cause.ITSELF, RankState.EXITED),
+    ({**LATE, "restarts": 0}, False, Cause.ITSELF, RankState.EXITED),
+    (LATE, True, Cause.ITSELF, RankState.EXITED),
+]
+
+
+@pytest.mark.parametrize(("more", "started", "cause", "state"), LATE_ENDS)
+def test_a_late_end_of_what_was_requeued_is_none_of_the_run_that_waits_since(
+    more: dict[str, object], started: bool, cause: Cause, state: RankState
+) -> None:
+    row = SlurmJob(run=Run(pk=5), workload=Workload(code="A-0001"), job_id=7, started=started, restarts=1)
+    ours = jobs.Ours(SlurmLink(folder=""), NOW, {}, {})
+    fact = jobs._end_of(ours, row, replace(JOB, **more), False, False)  # type: ignore[arg-type]
+    assert (fact.cause, fact.state) == (cause, state)
+    assert (fact.exit_code is None) == (cause == Cause.NODE)

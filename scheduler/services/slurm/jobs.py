@@ -241,12 +241,24 @@ def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool, is_forgotten: bool
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, forgot)
     if job.state in NODE_ENDED:
         return _exit(row, ours.now, job.started_at, job.ended_at, Cause.NODE, message)
+    if _ended_before_it_began(row, job):
+        late = "Slurm took the late end of what was requeued for that of its next run"
+        return _exit(row, ours.now, None, job.ended_at, Cause.NODE, late)
     code, saved = _code(job.state, job.exit_code), None
     if asked and (saved := _saved(ours, row, code)) and code == script.SAVED:
         code = TERMINATED
     cause = Cause.ASKED if asked else Cause.ITSELF
     ran = job.started_at is not None and (job.state == "COMPLETED" or job.reason == "NonZeroExitCode")
     return _exit(row, ours.now, job.started_at, job.ended_at, cause, message, code, saved, ran=ran)
+
+
+def _ended_before_it_began(row: SlurmJob, job: Job) -> bool:
+    """Whether it failed by an exit code, but held no nodes since its run was given to it.
+
+    One that is requeued as it starts can be pending again before its batch script's end is heard of, which then fails
+    the job as it waits: Slurm ties no script's end to one of a job's lives.
+    """
+    return job.reason == "NonZeroExitCode" and job.restarts > 0 and not row.started and not job.nodes
 
 
 def _saved(ours: Ours, row: SlurmJob, code: int | None) -> bool | None:
