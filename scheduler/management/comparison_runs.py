@@ -117,6 +117,11 @@ def add_options(parser: CommandParser) -> None:
     parser.add_argument("--add", metavar="FILE", help="lay the work in this file over a scenario or history")
 
 
+def usual(options: Mapping[str, Any]) -> Sequence[str]:
+    """The policies that are compared if nothing else is said."""
+    return ("fifo", "tiresias") if options["placement"] == COUNT else ("contracts", "fifo-skip")
+
+
 def read(options: Mapping[str, Any], names: Sequence[str], seeds: int) -> Asked:
     """What the command line asks for. Without a file, a cluster or a trace it is invented laboratories.
 

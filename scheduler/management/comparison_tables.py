@@ -9,11 +9,9 @@ from typing import Any
 
 from scheduler.management.tables import duration_text
 from scheduler.simulator.measures import MEASURES, Measure, Measures
-from scheduler.simulator.policy_table import Line, is_clear
+from scheduler.simulator.policy_table import COLUMNS, Line, is_better, is_clear, rows
 
 REAL = "what really happened"
-CSV_HEAD = ("policy", "figure", "unit", "value", "low", "high", "runs", "difference", "difference_low",
-            "difference_high")  # fmt: skip
 
 
 def print_comparison(
@@ -42,12 +40,7 @@ def _row(measure: Measure, name: str, told: Mapping[str, Any] | None, width: int
         return cells
     sign = "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else " "
     cells += f"{sign + _said(measure, abs(apart['value'])):>18}{_half(measure, apart):>18}"
-    return cells + (f"  {_verdict(measure, apart)}" if is_clear(apart) else "")
-
-
-def _verdict(measure: Measure, apart: Mapping[str, Any]) -> str:
-    """What a difference that is no luck says."""
-    return "better" if (apart["value"] < 0) == (measure.better == "less") else "worse"
+    return cells + (f"  {'better' if is_better(measure, apart) else 'worse'}" if is_clear(apart) else "")
 
 
 def _half(measure: Measure, told: Mapping[str, Any]) -> str:
@@ -70,15 +63,6 @@ def csv_text(names: Sequence[str], lines: Sequence[Line]) -> str:
     """A row for each policy and figure, values exact."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(CSV_HEAD)
-    for name, line in zip(names, lines, strict=True):
-        for each in MEASURES:
-            told = line[each.name]
-            if told is None:
-                continue
-            apart = told["difference"] or {"value": None, "low": None, "high": None}
-            writer.writerow(
-                [name, each.name, each.unit, told["value"], told["low"], told["high"], told["runs"],
-                 apart["value"], apart["low"], apart["high"]]
-            )  # fmt: skip
+    writer.writerow(COLUMNS)
+    writer.writerows(rows(names, lines))
     return out.getvalue()

@@ -6,7 +6,7 @@ well, as only the lucky ones are counted. What a wait of a class is beside that 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import log2
 from statistics import fmean
@@ -21,7 +21,7 @@ from .records import JobRecord, Outcome, RunRecord
 from .report import HOUR_S, metrics, percentile
 from .sampled import Sample
 
-Measures = dict[str, float | None]
+Measures = Mapping[str, float | None]
 """By the names of `MEASURES`; None where there was nothing to measure."""
 
 
@@ -91,7 +91,7 @@ def measure_counted(jobs: Sequence[CountedJob], stays: Sequence[Stay], capacity_
     """The measures of a trace on a plain number of GPUs, where there are no nodes, budgets or costs of preemption."""
     waits_s = [stay.start_s - job.submit_s for job, stay in zip(jobs, stays, strict=True)]
     completions_s = [stay.end_s - job.submit_s for job, stay in zip(jobs, stays, strict=True)]
-    found: Measures = dict.fromkeys((each.name for each in MEASURES), None)
+    found: dict[str, float | None] = dict.fromkeys((each.name for each in MEASURES), None)
     makespan_s = max(stay.end_s for stay in stays) - min(job.submit_s for job in jobs)
     return found | {
         "wait_mean_s": _mean(waits_s),
@@ -105,7 +105,7 @@ def measure_counted(jobs: Sequence[CountedJob], stays: Sequence[Stay], capacity_
     }
 
 
-def _told(outcome: Outcome) -> Measures:
+def _told(outcome: Outcome) -> dict[str, float | None]:
     whole = metrics(outcome)
     ended = completion(outcome)
     fairness = list(rhos(outcome).values())

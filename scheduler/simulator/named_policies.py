@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from scheduler.engine import Policy
-from scheduler.engine.policy import LEAF_ORDERS, TREE_ORDERS
+from scheduler.engine import LEAF_ORDERS, TREE_ORDERS, Policy
 
 from .fields import ScenarioError
 from .scenario import SCHEDULERS

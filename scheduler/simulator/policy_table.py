@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from scheduler.engine import Packing
 
 from .fields import ScenarioError
 from .intervals import Again, difference, interval
-from .measures import MEASURES, Measures, measure
+from .measures import MEASURES, Measure, Measures, measure
 from .named_policies import NamedPolicy
 from .resampled import Chance as Drawing
 from .resampled import can_be_resampled, resampled
@@ -109,3 +109,24 @@ def _of(runs: Sequence[Measures | None], name: str) -> list[float | None]:
 def is_clear(apart: Mapping[str, Any] | None) -> bool:
     """Whether a difference's interval leaves nought out."""
     return apart is not None and apart["low"] is not None and (apart["low"] > 0 or apart["high"] < 0)
+
+
+def is_better(measure: Measure, apart: Mapping[str, Any]) -> bool:
+    """Whether a difference is to the side that is wanted."""
+    return (apart["value"] < 0) == (measure.better == "less")
+
+
+COLUMNS = ("policy", "figure", "unit", "value", "low", "high", "runs", "difference", "difference_low",
+           "difference_high")  # fmt: skip
+"""Of the table as rows; "low" and "high" are the bounds of 95 % intervals."""
+
+
+def rows(names: Sequence[str], lines: Sequence[Line]) -> Iterator[tuple[Any, ...]]:
+    """A row for each policy and figure that has a value."""
+    for name, line in zip(names, lines, strict=True):
+        for each in MEASURES:
+            told = line[each.name]
+            if told is not None:
+                apart = told["difference"] or {"value": None, "low": None, "high": None}
+                yield (name, each.name, each.unit, told["value"], told["low"], told["high"], told["runs"],
+                       apart["value"], apart["low"], apart["high"])  # fmt: skip

@@ -37,7 +37,7 @@ class Command(CommandOnFiles):
             metavar="NAME",
             help="a scheduler, or contracts with knobs; once for each; the first is what the others are compared with; "
             f'"{EVERY}" are {known}; knobs are written "contracts,leaf_order=tiresias,lookback_s=3d" '
-            "(default: contracts and fifo-skip)",
+            "(default: contracts and fifo-skip; counted, fifo and tiresias)",
         )
         parser.add_argument("--seeds", default="1-5", metavar="SEEDS", help='such as "1-5" or "7" (default 1-5)')
         parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
@@ -52,7 +52,7 @@ class Command(CommandOnFiles):
             django.setup()  # a command on files runs without
         seeds = read_seeds(options["seeds"])
         cores.check_processes(options["processes"])
-        asked = runs.read(options, options["policy"] or ["contracts", "fifo-skip"], len(seeds))
+        asked = runs.read(options, options["policy"] or runs.usual(options), len(seeds))
         listed = [runs.Run(policy, seed, seeds[0]) for seed in seeds for policy in asked.policies]
 
         def say(run: runs.Run, done: int) -> None:
