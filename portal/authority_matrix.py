@@ -199,6 +199,7 @@ THINGS: dict[str, Callable[[Laboratory], list[Thing]]] = {
     "tree.see": lambda lab: [("the tree and its figures", lambda _who: None)],
     "cluster.see": lambda lab: [("a cluster", lambda _who: lab.cluster)],
     "node.operate": lambda lab: [("a machine of a cluster", lambda _who: Node(pk=1, name="n01", cluster=lab.cluster))],
+    "advice.override": lambda lab: [("a cluster's rules of advice", lambda _who: lab.cluster)],
     "policy.change": lambda lab: [("a cluster's rules", lambda _who: lab.cluster)],
     "house.change": lambda lab: lab.nodes()[:1],
     "share.change": Laboratory.nodes,

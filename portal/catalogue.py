@@ -23,6 +23,9 @@ from django.template import Engine
 from django.template.base import Lexer, TokenType
 from django.templatetags.i18n import BlockTranslateNode, TranslateNode
 
+from scheduler.advisor import catalogue as rules_of_advice
+from scheduler.advisor import measured
+
 PACKAGES = ("budgets", "portal", "scheduler")
 DOMAIN = "django"
 WIDTH = 120
@@ -59,7 +62,7 @@ ARGUMENT = re.compile(r"""\b_\((?:"([^"]*)"|'([^']*)')\)""")
 def phrases(root: Path) -> dict[Key, Phrase]:
     """All that is marked below `root`, in the order of files and lines."""
     found: dict[Key, Phrase] = {}
-    for path, each in [*_of_python(root), *_of_templates(root)]:
+    for path, each in [*_of_python(root), *_of_templates(root), *_of_advice(root)]:
         kept = found.setdefault(each.key, each)
         kept.plural = kept.plural or each.plural
         kept.places.add(path.relative_to(root).as_posix())
@@ -88,6 +91,15 @@ def of_code(source: str, also: Set[str] = frozenset()) -> Iterator[Phrase]:
             yield Phrase(said[0], plural=said[1])
         elif name in IN_CONTEXT and len(said) == 2:
             yield Phrase(said[1], context=said[0])
+
+
+def _of_advice(root: Path) -> Iterator[tuple[Path, Phrase]]:
+    """What the advisor's rules say wherever they find something: pure code, which marks nothing."""
+    for rule in rules_of_advice():
+        for text in filter(None, (rule.pattern, rule.fix, rule.effect)):
+            yield root / "scheduler" / "advisor" / "rules", Phrase(text)
+    for text in (*measured.FIXES.values(), *measured.EFFECTS.values()):
+        yield root / "scheduler" / "advisor" / "measured.py", Phrase(text)
 
 
 def _of_templates(root: Path) -> Iterator[tuple[Path, Phrase]]:

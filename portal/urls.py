@@ -5,6 +5,7 @@ from django.urls import include, path
 
 from portal import health, languages, metrics
 from portal.views import (
+    advice,
     audit,
     decisions,
     emergency,
@@ -143,6 +144,9 @@ urlpatterns = [
     path("clusters/<slug:cluster>/rules/", rules.ClusterRules.as_view(), name="rules"),
     path("clusters/<slug:cluster>/rules/<slug:verb>/", rules.ClusterRules.as_view(), name="rules_verb"),
     path("clusters/<slug:cluster>/slurm/", slurm.SlurmPage.as_view(), name="slurm"),
+    path("advice/", advice.AdvicePage.as_view(), name="advice"),
+    path("clusters/<slug:cluster>/advice/", advice.AdvicePage.as_view(), name="advice"),
+    path("clusters/<slug:cluster>/advice/<slug:verb>/", advice.AdvicePage.as_view(), name="advice_verb"),
     path("timeline/", timeline.ClusterTimeline.as_view(), name="timeline"),
     path("clusters/<slug:cluster>/timeline/", timeline.ClusterTimeline.as_view(), name="timeline"),
     path("pyramid/", pyramid.PyramidPage.as_view(), name="pyramid"),
@@ -158,6 +162,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/squatting/", squatting.SquattingPage.as_view(), name="squatting"),
     path("workloads/", workloads.Workloads.as_view(), name="workloads"),
     path("workloads/new/", submit.Submit.as_view(), name="submit"),
+    path("workloads/new/advice/", submit.Advise.as_view(), name="submit_advice"),
     path("workloads/new/preview/", submit.Preview.as_view(), name="preview"),
     path("workloads/<str:code>/", workload.WorkloadPage.as_view(), name="workload"),
     path("workloads/<str:code>/text/", workload.WorkloadText.as_view(), name="workload_text"),

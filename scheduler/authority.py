@@ -31,6 +31,13 @@ def _sees_inside(person: Person, workload: Any) -> bool:
     )
 
 
+def _sees_measured(person: Person, workload: Any) -> bool:
+    """Its owner, and the managers of its leaf and above: how well somebody works is nobody else's."""
+    if workload is None:
+        return False
+    return workload.owner_id == person.pk or has_role(person, workload.leaf.path, [Role.MANAGER])
+
+
 def _may_cancel(person: Person, workload: Any) -> bool:
     """Its owner, the managers of its leaf and above, and operators."""
     if workload is None:
@@ -62,10 +69,12 @@ register("cluster.see", signed_in)
 register("workload.see", signed_in)
 register("workload.submit", rules.Predicate(_is_member, name="is a member of the leaf"))
 register("workload.see_inside", rules.Predicate(_sees_inside, name="sees inside the workload"))
+register("workload.see_measured", rules.Predicate(_sees_measured, name="sees how busy it was"))
 register("workload.cancel", rules.Predicate(_may_cancel, name="may cancel"))
 register("workload.run_any_command", is_operator)
 register("node.operate", is_operator)
 register("policy.change", is_operator)
+register("advice.override", is_operator)
 register("simulation.run", signed_in)
 register("simulation.see", rules.Predicate(_sees_simulation, name="sees the simulation"))
 register("simulation.cancel", rules.Predicate(_may_cancel_simulation, name="asked for it or operates"))

@@ -2,6 +2,8 @@
 
 from django.utils.translation import gettext_noop
 
+from scheduler.advice_sentences import ADVICE
+
 REASONS = (
     # what a pass did
     gettext_noop("Started with {amount} on {places}, charged to its project."),
@@ -166,4 +168,4 @@ WORDS = (
 )
 """States, classes and knobs, as they are stored."""
 
-PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS)
+PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS, *ADVICE)

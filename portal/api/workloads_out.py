@@ -60,6 +60,12 @@ class Submission(Strict):
         child=Word(), default=dict, write_only=True, help_text="variables that nobody is shown"
     )
     environment = serializers.DictField(child=Word(), default=dict)
+    program = serializers.DictField(
+        child=Word(),
+        default=dict,
+        write_only=True,
+        help_text="text by path of the files that it consists of: the advisor reads them; neither run nor kept",
+    )
     count = serializers.IntegerField(min_value=1, max_value=ARRAY_MAX, default=1, help_text="tasks of an array")
     idempotency_key = serializers.CharField(
         max_length=70, allow_blank=True, default="", help_text="the same again gives the same workloads, for ever"

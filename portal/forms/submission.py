@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster
+from portal.forms.program import ENDINGS, ProgramField
 from portal.forms.strict import StrictForm
 from portal.forms.typed import CommandField, DurationField, SecretsField, UnitsField
 
@@ -70,6 +71,14 @@ class SubmissionForm(StrictForm):
         label=gettext_lazy("Command"),
         help_text=gettext_lazy(
             "A program and its arguments, quoted as for a shell. No shell reads it; for one, write sh -c '…'."
+        ),
+    )
+    program = ProgramField(
+        label=gettext_lazy("Program"),
+        required=False,
+        help_text=gettext_lazy(
+            "Python files and launch scripts, or a zip of them: the advisor reads them for what leaves GPUs idle. "
+            "They are not run, and not kept."
         ),
     )
     time_limit = DurationField(
@@ -135,6 +144,7 @@ class SubmissionForm(StrictForm):
         for name, rows in (("command", 3), ("save_command", 2), ("restore_command", 2), ("secrets", 3)):
             self.fields[name].widget.attrs.update({"rows": rows, "spellcheck": "false", "class": "mono"})
         self.fields["secrets"].widget.attrs["autocomplete"] = "off"
+        self.fields["program"].widget.attrs["accept"] = ",".join((*ENDINGS, ".zip"))
 
     def take(self, error: InputError) -> None:
         """Show a service's error beside its field; of a variable, beside all of them."""

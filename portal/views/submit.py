@@ -1,6 +1,8 @@
-"""Submitting a workload, and the preview of its arguments."""
+"""Submitting a workload, the preview of its arguments, and what the advisor says of its program."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from django import forms
 from django.conf import settings
@@ -9,17 +11,21 @@ from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.translation import gettext
+from django.utils.translation import gettext, ngettext
 
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.queries import submittable_leaves
 from portal import formats
+from portal.advised import Shown, shown
 from portal.forms.submission import SubmissionForm
 from portal.forms.typed import arguments
 from portal.pages import Page, clusters, new_action, prefilled, render_page
 from scheduler.models import Workload
+from scheduler.queries import advice
+from scheduler.services import advice as reading
 from scheduler.services import workloads
+from scheduler.services.asked import Asked
 
 PREVIEW_LENGTH = 32_000
 
@@ -37,7 +43,7 @@ class Submit(Page):
         """Submit, and go to the workload's page; or show what can't be read, beside its field."""
         person: Person = request.user  # type: ignore[assignment]
         among, leaves = clusters(), list(submittable_leaves(person))
-        form = SubmissionForm(request.POST, clusters=among, leaves=leaves)
+        form = SubmissionForm(request.POST, request.FILES, clusters=among, leaves=leaves)
         if form.is_valid():
             try:
                 made = submitted(form, person, among, leaves)
@@ -51,11 +57,21 @@ class Submit(Page):
                             made=formats.count(len(made)), code=made[0].code, code_2=made[-1].code
                         ),
                     )
+                found = len(advice.findings_of(made[0])) if made[0].advice_id else 0
+                if found:
+                    words = ngettext(
+                        "The advisor found {count} thing in its program: it stands below.",
+                        "The advisor found {count} things in its program: they stand below.",
+                        found,
+                    )
+                    messages.info(request, words.format(count=formats.count(found)))
                 return HttpResponseRedirect(reverse("workload", args=[made[0].code]))
         return self.show(request, form, 400)
 
-    def show(self, request: HttpRequest, form: SubmissionForm, status: int) -> HttpResponse:
-        """The page with the form."""
+    def show(
+        self, request: HttpRequest, form: SubmissionForm, status: int, advised: Shown | None = None
+    ) -> HttpResponse:
+        """The page with the form; with what the advisor said, where it was asked."""
         words, problem = preview(str(form["command"].value() or ""))
         has_leaf = bool(form.fields["project"].choices)  # type: ignore[attr-defined]
         context = {
@@ -65,8 +81,42 @@ class Submit(Page):
             "problem": problem,
             "has_leaf": has_leaf,
             "open_programs": open_programs(),
+            "advised": advised,
         }
         return render_page(request, "submit", context, status=status)
+
+
+class Advise(Submit):
+    """What the advisor says of a program before it is submitted: the part, or without scripts the whole page."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Asked for without a form it leads to the form."""
+        return HttpResponseRedirect(reverse("submit"))
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        """Read it; nothing is submitted, and nothing kept."""
+        person: Person = request.user  # type: ignore[assignment]
+        among, leaves = clusters(), list(submittable_leaves(person))
+        form = SubmissionForm(request.POST, request.FILES, clusters=among, leaves=leaves)
+        is_part = bool(request.htmx)  # type: ignore[attr-defined]
+        if not form.is_valid():
+            # A part must come with 200, or it would not be put in its place; the page itself says 400.
+            if is_part:
+                return render(request, "submit/_advice.html", {"problems": problems_of(form)})
+            return self.show(request, form, 400)
+        advised = shown(reading.look(Asked(**described(form, person, among, leaves))).kept)
+        if is_part:
+            return render(request, "submit/_advice.html", {"advised": advised})
+        return self.show(request, form, 200, advised)
+
+
+def problems_of(form: SubmissionForm) -> list[str]:
+    """What can't be read of a form, a sentence each."""
+    return [
+        f"{form.fields[name].label}: {error}" if name in form.fields else str(error)
+        for name, errors in form.errors.items()
+        for error in errors
+    ]
 
 
 class Preview(Page):
@@ -96,29 +146,34 @@ def preview(text: str) -> tuple[list[str], str]:
         return [], error.messages[0]
 
 
+def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves: list[BudgetNode]) -> dict[str, Any]:
+    """What the form asks for, as the services take it."""
+    said = form.cleaned_data
+    return {
+        "cluster": next(each for each in among if each.name == said["cluster"]),
+        "leaf": next(each for each in leaves if each.code == said["project"]),
+        "owner": person,
+        "name": said["name"],
+        "size_milli": said["size"],
+        "min_runtime_s": said["contract"],
+        "priority": said["priority"],
+        "resumable": said["resumable"],
+        "command": said["command"],
+        "program": said["program"],
+        "time_limit_s": said["time_limit"],
+        "checkpoint": said["checkpoint"],
+        "checkpoint_every_s": said["checkpoint_every"] or 0,
+        "save_command": said["save_command"],
+        "restore_command": said["restore_command"],
+        "secrets": said["secrets"],
+        "idempotency_key": said["action"],
+    }
+
+
 def submitted(form: SubmissionForm, person: Person, among: list[Cluster], leaves: list[BudgetNode]) -> list[Workload]:
     """Ask the service.
 
     Raises:
         InputError: names the field.
     """
-    said = form.cleaned_data
-    return workloads.submit_array(
-        count=said["tasks"],
-        cluster=next(each for each in among if each.name == said["cluster"]),
-        leaf=next(each for each in leaves if each.code == said["project"]),
-        owner=person,
-        name=said["name"],
-        size_milli=said["size"],
-        min_runtime_s=said["contract"],
-        priority=said["priority"],
-        resumable=said["resumable"],
-        command=said["command"],
-        time_limit_s=said["time_limit"],
-        checkpoint=said["checkpoint"],
-        checkpoint_every_s=said["checkpoint_every"] or 0,
-        save_command=said["save_command"],
-        restore_command=said["restore_command"],
-        secrets=said["secrets"],
-        idempotency_key=said["action"],
-    )
+    return workloads.submit_array(count=form.cleaned_data["tasks"], **described(form, person, among, leaves))

@@ -17,7 +17,7 @@ from django.utils.translation import gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import formats, order_words
+from portal import advised, formats, order_words
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.forms.reason import CancelForm
@@ -109,6 +109,7 @@ class WorkloadPage(Page):
             "try_form": TryForm(None, workload=workload, cluster=workload.cluster),
             "happened": [in_words(each) for each in told.events],
             "log": log_tail(workload) if inside else None,
+            "advice": advised.of_workload(workload, person) if inside else None,
             "checkpoint_at": last_checkpoint_at(workload),
             "secret_names": sorted(workload.secrets) if inside else [],
             "refresh_s": REFRESH_S,
@@ -203,7 +204,7 @@ def workload_named(code: str) -> Workload:
     Raises:
         Http404: there is none.
     """
-    workload = Workload.objects.filter(code=code).select_related("cluster", "leaf", "owner", "after").first()
+    workload = Workload.objects.filter(code=code).select_related("cluster", "leaf", "owner", "after", "advice").first()
     if workload is None:
         raise Http404(gettext("There is no workload {code!r}.").format(code=code))
     return workload

@@ -5,15 +5,25 @@ The rules are those of the literature (`docs/advisor.md`); what depends on a val
 """
 
 from scheduler.advisor.advising import advise
-from scheduler.advisor.findings import Finding, Rule, Severity
-from scheduler.advisor.package import MAX_FILE_BYTES, MAX_FILES, MAX_PACKAGE_BYTES, MAX_WORDS
+from scheduler.advisor.findings import RULES, Finding, Rule, Severity
+from scheduler.advisor.package import (
+    COMMAND,
+    ENVIRONMENT,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    MAX_PACKAGE_BYTES,
+    MAX_WORDS,
+)
 from scheduler.advisor.rules import catalogue
 
 __all__ = [
+    "COMMAND",
+    "ENVIRONMENT",
     "MAX_FILES",
     "MAX_FILE_BYTES",
     "MAX_PACKAGE_BYTES",
     "MAX_WORDS",
+    "RULES",
     "Finding",
     "Rule",
     "Severity",

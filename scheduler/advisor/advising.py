@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from scheduler.advisor import package as packages
 from scheduler.advisor.findings import MAX_EVIDENCE_CHARS, ORDER, Finding, Rule, Severity, Spot
@@ -14,7 +14,13 @@ MAX_OF_A_RULE = 20
 
 
 def advise(
-    files: Mapping[str, str | bytes], *, gpus: int, nodes: int | None = None, is_interactive_pool: bool = False
+    files: Mapping[str, str | bytes],
+    *,
+    gpus: int,
+    nodes: int | None = None,
+    is_interactive_pool: bool = False,
+    command: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """What is known to waste GPUs in these files of one package.
 
@@ -23,6 +29,8 @@ def advise(
         gpus: how many are asked for, on all nodes together.
         nodes: on how many nodes; None is as a launch script says, or one.
         is_interactive_pool: it is meant for a pool where people work interactively.
+        command: the argument list that starts the program; its file is `COMMAND`.
+        environment: the variables that are set for it; their file is `ENVIRONMENT`.
 
     Returns:
         The worst first, then by file and line. A file that can't be read is one finding, and the others are read.
@@ -30,7 +38,14 @@ def advise(
     Raises:
         ValueError: gpus or nodes are no sensible numbers.
     """
-    package = packages.read(files, gpus=gpus, nodes=nodes, is_interactive_pool=is_interactive_pool)
+    package = packages.read(
+        files,
+        gpus=gpus,
+        nodes=nodes,
+        is_interactive_pool=is_interactive_pool,
+        command=command,
+        environment=environment,
+    )
     found = [finding for rule in catalogue() for finding in _of(rule, package)]
     places = {path: index for index, path in enumerate(files)}
     return sorted(found, key=lambda each: (ORDER[each.severity], places.get(each.file, -1), each.line, each.rule))

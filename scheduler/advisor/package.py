@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from posixpath import basename, splitext
@@ -19,6 +20,8 @@ MAX_FILE_BYTES = 500_000
 MAX_PACKAGE_BYTES = 1_000_000
 MAX_WORDS = 100_000
 """A parsed program takes up to two kilobytes for each word of its own; ten thousand lines have some 80,000."""
+COMMAND, ENVIRONMENT = "the command", "the environment"
+"""Where a finding is that stands in no file: in what starts the program, or in the variables that are set for it."""
 MAX_LINE_CHARS = 20_000
 """A longer line is no program that people wrote; parsing it may need hundreds of times its size."""
 
@@ -157,9 +160,17 @@ def _literal_command(call: Call) -> str:
 
 
 def read(
-    files: Mapping[str, str | bytes], *, gpus: int, nodes: int | None = None, is_interactive_pool: bool = False
+    files: Mapping[str, str | bytes],
+    *,
+    gpus: int,
+    nodes: int | None = None,
+    is_interactive_pool: bool = False,
+    command: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> Package:
     """Read all files; what can't be read is told in `unread`, and nothing is raised for it.
+
+    The argument list that starts the program, and its variables, are a launch script more.
 
     Raises:
         ValueError: gpus or nodes are no sensible numbers.
@@ -184,7 +195,20 @@ def read(
             package.unread.append(Unread(path, 0, why))
             break
         _read_one(package, path, text)
+    _read_start(package, command, environment or {})
     return package
+
+
+def _read_start(package: Package, command: Sequence[str], environment: Mapping[str, str]) -> None:
+    if environment:
+        settings = Command(1, ("export",), dict(environment))
+        package.scripts.append(Script(ENVIRONMENT, [settings], dict(environment)))
+    if command:
+        line = shlex.join(command)
+        script = shell.read(COMMAND, line)
+        script.variables = {**environment, **script.variables}
+        package.texts[COMMAND] = line.split("\n")
+        package.scripts.append(script)
 
 
 def _text(package: Package, path: str, content: str | bytes, room: int) -> str | None:

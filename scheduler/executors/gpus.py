@@ -108,14 +108,14 @@ class Gpus:
         """They have been repaired: what was remembered counts no more."""
         self._xids.clear()
 
-    def activity(self, index: int) -> tuple[float, float] | None:
+    def activity(self, index: int) -> tuple[float, float | None] | None:
         """How busy a GPU has been since the last look, and how full its memory is, each 0 to 1; None: no answer."""
         nvml, handle = self._nvml, self._handles[index]
         busy = self._busy(index)
         memory = self._answer(nvml.nvmlDeviceGetMemoryInfo, handle)
         if busy is None:
             return None
-        return busy, memory.used / memory.total if memory is not None and memory.total else 0.0
+        return busy, memory.used / memory.total if memory is not None and memory.total else None
 
     def _busy(self, index: int) -> float | None:
         """From the driver's own samples, several a second; where it keeps none, from its last one."""

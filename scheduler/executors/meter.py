@@ -62,7 +62,8 @@ class Meter:
                 continue
             for busy, memory in self._activity(rank):
                 stretch.busy.append(busy)
-                stretch.memory.append(memory)
+                if memory is not None:
+                    stretch.memory.append(memory)
             if now_s - stretch.from_s >= self._every_s:
                 self._finish(rank, stretch, now_s)
         del self._samples[:-KEPT_MAX]
@@ -91,17 +92,18 @@ class Meter:
         seconds = int(now_s - stretch.from_s)
         most = seconds * len(rank.devices) * 1_000
         memory = None
+        self._going[rank.key] = Stretch(now_s, cpu_s(rank))
         if self._gpus is not None:
-            share = sum(stretch.busy) / len(stretch.busy) if stretch.busy else 0.0
-            busy_milli_s = int(share * most)
-            memory = min(int(max(stretch.memory, default=0.0) * 1_000), 1_000)
+            if not stretch.busy:
+                return  # no GPU answered: that is not known, which is not the same as idle
+            busy_milli_s = int(sum(stretch.busy) / len(stretch.busy) * most)
+            memory = min(int(max(stretch.memory) * 1_000), 1_000) if stretch.memory else None
         else:
             busy_milli_s = int((cpu_s(rank) - stretch.cpu_s) * 1_000)
         busy_milli_s = min(max(busy_milli_s, 0), most)
         self._samples.append(Sample(*rank.key, busy_milli_s, memory, now_s - seconds, now_s))
-        self._going[rank.key] = Stretch(now_s, cpu_s(rank))
 
-    def _activity(self, rank: Rank) -> list[tuple[float, float]]:
+    def _activity(self, rank: Rank) -> list[tuple[float, float | None]]:
         if self._gpus is None:
             return []
         return [seen for index in rank.devices if (seen := self._gpus.activity(index)) is not None]

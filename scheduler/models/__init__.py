@@ -5,6 +5,7 @@ nothing away: services floor first). Rows change only through `scheduler.service
 always hold is a constraint of the database too. Usage is a function of runs; `UsageHour` is a cache of it.
 """
 
+from scheduler.models.advice import Advice, AdviceFinding, BlockingRule
 from scheduler.models.clusters import Device, MaintenanceWindow, Node, NodeSpell, PolicyVersion, Rack, TreeVersion
 from scheduler.models.emergencies import EmergencyStop
 from scheduler.models.execution import (
@@ -27,6 +28,9 @@ from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, R
 
 __all__ = [
     "WHOLE_DEVICE_MILLI",
+    "Advice",
+    "AdviceFinding",
+    "BlockingRule",
     "Claim",
     "ClusterHour",
     "Decision",

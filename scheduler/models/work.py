@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy
 
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.models.sealed import SealedTexts
+from scheduler.models.advice import Advice
 from scheduler.models.clusters import Device, Node
 from scheduler.models.fields import WHOLE_DEVICE_MILLI, SecondField
 from scheduler.models.passes import Pass
@@ -72,6 +73,15 @@ class Workload(models.Model):
     secrets = SealedTexts(default=dict, help_text="variables that nobody is shown; gone when it has ended")
     demo = models.BooleanField(default=False, help_text="its command is one of the demo's own")
     idempotency_key = models.CharField(max_length=80, blank=True)
+    advice = models.ForeignKey(
+        Advice,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="workloads",
+        db_index=False,
+        help_text="what the advisor found in its program",
+    )
     # now
     state = models.CharField(max_length=12, choices=State, default=State.QUEUED)
     submitted_at = SecondField(help_text="first submission; a requeue keeps it")
@@ -102,6 +112,7 @@ class Workload(models.Model):
             models.Index(fields=["leaf", "-submitted_at"], name="workload_of_leaf"),
             models.Index(fields=["owner", "-submitted_at"], name="workload_of_owner"),
             models.Index(fields=["cluster", "-ended_at"], name="workload_ended"),
+            models.Index(fields=["advice"], name="workload_advised", condition=Q(advice__isnull=False)),
         ]
         constraints = [
             models.CheckConstraint(name="workload_asks_for_something", condition=Q(size_milli__gt=0)),

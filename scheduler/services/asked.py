@@ -14,11 +14,13 @@ from django.utils.translation import gettext
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.services.checks import REORDERING
+from scheduler.advisor import MAX_FILES
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
 
 NAME_LENGTH = 120
 KEY_LENGTH = 80
 CHECKPOINT_LENGTH = 300
+PATH_LENGTH = 255
 COMMAND_LENGTH = 32_000
 ENVIRONMENT_LENGTH = 32_000
 PRIORITY_BOUND = 1_000
@@ -56,6 +58,7 @@ class Asked:
     secrets: Mapping[str, str] = field(default_factory=dict)
     after: Workload | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    program: Mapping[str, str | bytes] = field(default_factory=dict)
     demo: bool = False
     idempotency_key: str = ""
 
@@ -114,6 +117,7 @@ def check(request: Asked) -> None:
     _check_session(request)
     _check_environment("environment", request.environment)
     _check_checkpoint(request.checkpoint)
+    _check_program(request.program)
     for name, flag in (("resumable", request.resumable), ("demo", request.demo)):
         if not isinstance(flag, bool):
             raise InputError(name, gettext("must be true or false, not {flag!r}").format(flag=flag))
@@ -237,3 +241,17 @@ def _check_checkpoint(checkpoint: Any) -> None:
     path = PurePosixPath(checkpoint)
     if path.is_absolute() or ".." in path.parts:
         raise InputError("checkpoint", gettext("must be a path inside the workload's working directory"))
+
+
+def _check_program(program: Any) -> None:
+    """Names of files that a line can show; what stands in them is the advisor's to read, whatever it is."""
+    if not isinstance(program, Mapping) or not all(isinstance(each, str | bytes) for each in program.values()):
+        raise InputError("program", gettext("must be the text of each file, by its path"))
+    if len(program) > MAX_FILES:
+        raise InputError("program", gettext("has {count:,} files; {most} is the most").format(
+            count=len(program), most=MAX_FILES
+        ))  # fmt: skip
+    for path in program:
+        if not isinstance(path, str) or not 0 < len(path) <= PATH_LENGTH or not path.isprintable():
+            message = gettext("the path of a file is one line of at most {most} characters")
+            raise InputError("program", message.format(most=PATH_LENGTH))

@@ -18,8 +18,9 @@ from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Person
 from scheduler.engine import Policy, Reason, refusal
-from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Node, Run, Workload
-from scheduler.services import agents, asked, events, policies, predictions, runs
+from scheduler.models import WHOLE_DEVICE_MILLI, Advice, Decision, Node, Run, Workload
+from scheduler.services import advice, agents, asked, events, policies, predictions, runs
+from scheduler.services.advice import Look
 from scheduler.services.asked import Asked
 from scheduler.services.events import Entry, Kind
 from scheduler.services.slurm import door
@@ -68,6 +69,7 @@ def submit(
     secrets: Mapping[str, str] | None = None,
     after: Workload | None = None,
     environment: Mapping[str, str] | None = None,
+    program: Mapping[str, str | bytes] | None = None,
     demo: bool = False,
     idempotency_key: str = "",
     now: datetime | None = None,
@@ -95,12 +97,13 @@ def submit(
         secrets: more variables: nobody is shown their values, which are hidden in what it prints.
         after: it enters the queue when this one has ended, however it ended.
         environment: its own variables.
+        program: the files that it consists of, by path, for the advisor to read; they are neither run nor kept.
         demo: its command is one of the demo's own.
         idempotency_key: the submitter's own name for this submission.
         now: when; default is the clock's.
 
     Raises:
-        InputError: names the field.
+        InputError: names the field; `program` where the advisor found what an operator has refused here.
         NotAllowed: the owner is no member of the leaf.
     """
     request = Asked(
@@ -124,6 +127,7 @@ def submit(
         secrets=secrets or {},
         after=after,
         environment=environment or {},
+        program=program or {},
         demo=demo,
         idempotency_key=idempotency_key,
     )
@@ -166,19 +170,21 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
     door.check(cluster=first.cluster, owner=first.owner, size_milli=first.size_milli, command=first.command)
     _check_may_run(first)
     _check_variables(first)
+    found = advice.look(first)
     at = (now or timezone.now()).replace(microsecond=0)
     with transaction.atomic():
         _keep_leaf(first.leaf)
-        return _store(requests, array, at)
+        return _store(requests, array, at, found)
 
 
-def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime) -> list[Workload]:
+def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime, found: Look) -> list[Workload]:
     """Write them down, queued or refused, and wake the loop; what was submitted before is returned as it is."""
     first = requests[0]
     with events.changing(first.cluster.pk):
         known = _submitted_before(requests)
         if known:
             return known
+        overrode = advice.refuse(found, first)
         room = room_of(first.cluster)
         predicted_s = None
         if room.policy.leaf_order == "shortest":
@@ -186,8 +192,9 @@ def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime) -> 
         reason = _refusal(first, room)
         waits = first.after is not None and _is_open(first.after)
         numbers = take_numbers(first.leaf, len(requests))
+        told = advice.keep(found, first.cluster, overrode, at)
         rows = Workload.objects.bulk_create(
-            _row(request, code, room, reason, waits, at, array, index, predicted_s)
+            _row(request, code, room, reason, waits, at, array, index, predicted_s, told)
             for index, (request, code) in enumerate(zip(requests, numbers, strict=True))
         )
         if reason is not None:
@@ -298,10 +305,12 @@ def _row(
     array: uuid.UUID | None,
     index: int,
     predicted_s: int | None,
+    told: Advice | None,
 ) -> Workload:
     row = Workload(
         code=code,
         predicted_s=predicted_s,
+        advice=told,
         workload_class=class_of(request.size_milli, request.min_runtime_s, room),
         submitted_at=at,
         array=array,

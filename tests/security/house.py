@@ -28,6 +28,7 @@ WORDS = (
     *("request", "otherwise", "draft", "comment", "whisper", "file", "content", "review", "proposal", "import"),
     *("argument", "variable", "secret", "printed", "name", "token", "message", "delegation"),
     *("address", "body"),
+    *("source", "found"),
 )
 
 
@@ -106,6 +107,7 @@ def furnished(lab: Laboratory) -> House:
     private = lab.submit(
         "A1", 1, owner=lab.ada, name=canary("name"), command=["python", canary("argument")],
         environment={"SEED": canary("variable")}, secrets={"HF_TOKEN": canary("secret")},
+        program={f"{canary('source')}.py": f"input('{canary('found')}')\n"},
     )  # fmt: skip
     LogChunk.objects.filter(rank__run__workload=lab.taker).update(text=f"{canary('printed')}\n")
     seen = _seen(lab, private.code)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
 from allot.app import App, asks
-from allot.failures import DONE, FAILED, USAGE, Failure
+from allot.failures import DONE, FAILED
+from allot.program import sources
 from allot.screen import Screen, clean, put
 
-MOST_FILES = 500
-MOST_BYTES = 500_000
-ENDINGS = (".py", ".sh", ".bash", ".sbatch", ".slurm")
-LEFT_OUT = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
 STYLES = {"error": "bad", "warn": "warn", "info": "busy", "unknown": "dim"}
 WORDS = {"error": "error", "warn": "warning", "info": "hint", "unknown": "unknown"}
 
@@ -44,50 +39,6 @@ def check(
     if not app.give(answer):
         tell(app.screen, answer)
     return FAILED if answer["counts"]["error"] else DONE
-
-
-def sources(paths: list[str]) -> dict[str, str]:
-    """The text of each file by its path.
-
-    Raises:
-        Failure: one can't be read, is no text, or is too large; or there are too many, or none.
-    """
-    found: dict[str, str] = {}
-    for path in (each for said in paths for each in _files(said)):
-        if len(found) >= MOST_FILES and str(path) not in found:
-            raise Failure(f"{paths[0]}: more than {MOST_FILES} files; name those that belong to the work", USAGE)
-        found[str(path)] = _text(path)
-    if not found:
-        raise Failure(f"{paths[0]}: holds no program ({', '.join(ENDINGS)})", USAGE)
-    return found
-
-
-def _files(said: str) -> Iterator[Path]:
-    """Itself, or the programs below it, without what hides or was installed."""
-    path = Path(said)
-    if not path.is_dir():
-        yield path
-        return
-    for folder, below, names in os.walk(path):
-        below[:] = sorted(each for each in below if not each.startswith(".") and each not in LEFT_OUT)
-        yield from (Path(folder, name) for name in sorted(names) if name.endswith(ENDINGS) and name[0] != ".")
-
-
-def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            raise Failure(f"{path}: {'is no file' if path.exists() else 'No such file or directory'}", USAGE)
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise Failure(f"{path}: {size / 1e6:.1f} MB; a program has at most {MOST_BYTES / 1e6:.1f} MB a file", USAGE)
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise Failure(f"{path}: {error.strerror or error}", USAGE) from None
-    except ValueError:
-        raise Failure(f"{path}: is no text", USAGE) from None
-    if "\0" in text:
-        raise Failure(f"{path}: is no text", USAGE)
-    return text
 
 
 def tell(screen: Screen, answer: Mapping[str, Any]) -> None:

@@ -12,8 +12,10 @@ import click
 from allot import complete
 from allot.app import App, asks, on_cluster
 from allot.client import Portal
+from allot.commands import check
 from allot.commands.following import follow_until_over
 from allot.failures import DONE, FAILED, USAGE, Failure
+from allot.program import of_command, sources
 from allot.screen import clean, note, put
 from allot.words import Amount, Duration, contract, with_unit
 
@@ -39,6 +41,7 @@ OPTIONS = {
     "environment": "--env",
     "secrets": "--secret",
     "count": "--array",
+    "program": "--program",
 }
 MIB = {"": 1, "m": 1, "mib": 1, "g": 1_024, "gib": 1_024, "t": 1_048_576, "tib": 1_048_576}
 
@@ -110,13 +113,21 @@ class Memory(click.ParamType):
 @click.option(
     "--after", metavar="ID", shell_complete=complete.workloads, help="It enters the queue when this has ended."
 )
+@click.option(
+    "--program", multiple=True, metavar="FILE|DIR",
+    help="What the advisor reads, where COMMAND does not name it. Can be repeated.",
+)  # fmt: skip
+@click.option("--no-check", is_flag=True, help="Give the advisor nothing to read but COMMAND itself.")
 @click.option("-f", "--follow", is_flag=True, help="Print what it prints, until it is over; Ctrl-C lets it run on.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the ids alone.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @asks
-def submit(app: App, *, follow: bool, quiet: bool, leaf: str | None, cluster: str | None, **said: Any) -> int:
+def submit(
+    app: App, *, follow: bool, quiet: bool, leaf: str | None, cluster: str | None, no_check: bool, **said: Any
+) -> int:
     """Submit COMMAND, a list of arguments that no shell looks at; `--` before it keeps its options apart.
 
+    The scripts that it names, and what they import from here, are read by the advisor; they are not run, nor kept.
     Sent twice because an answer was lost, it is still submitted once.
     """
     app.options = OPTIONS
@@ -124,13 +135,20 @@ def submit(app: App, *, follow: bool, quiet: bool, leaf: str | None, cluster: st
         raise Failure("--follow prints text as it comes: leave out --json", USAGE)
     if follow and said["array"] > 1:
         raise Failure("--follow: an array has many outputs; `allot logs -f ID` follows one", USAGE)
+    if no_check and said["program"]:
+        raise Failure("--no-check and --program: say one of them", USAGE)
     body = asked(said)
+    program = {} if no_check else program_of(said)
+    if program:
+        body["program"] = program
     body |= {"cluster": app.cluster(cluster), "leaf": leaf or leaf_of(app.portal, app.settings.leaf)}
     made = app.portal.post("workloads", body=body)
     if quiet and not app.as_json:
         put("\n".join(each["code"] for each in made))
     elif not app.give(made):
         tell(app, made)
+        if program:
+            tell_advice(app, made[0]["code"])
     first = made[0]
     if first["state"] == "refused":
         if quiet or app.as_json:
@@ -161,6 +179,28 @@ def asked(said: dict[str, Any]) -> dict[str, Any]:
         "secrets": dict(secret(each) for each in said["secret"]),
         "count": said["array"],
     }
+
+
+def program_of(said: dict[str, Any]) -> dict[str, str]:
+    """What the advisor reads: what was named for it, else what the command names and lies here.
+
+    Raises:
+        Failure: what was named can't be read.
+    """
+    if said["program"]:
+        return sources(said["program"])
+    found, problems = of_command(said["command"])
+    for each in problems:
+        note(f"allot: {clean(each)}: the advisor does not read it")
+    return found
+
+
+def tell_advice(app: App, code: str) -> None:
+    """What was found in its program, where there is anything."""
+    answer = app.portal.get("workloads", code, "advice")
+    if answer["findings"]:
+        put()
+        check.tell(app.screen, answer)
 
 
 def words_of(text: str, option: str) -> list[str]:
