@@ -11,14 +11,12 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext
 
 from portal.views import errors
+from portal.web_client import BODY_MAX
 
 NUL = "\0"
 """The one character that PostgreSQL keeps in no text."""
 LONGEST = 8_000
 """Characters of a query; the longest that a page links to is a tree with all its nodes open."""
-
-MOST_BODY_BYTES = 24 * 1024 * 1024
-"""More than any form or file of ours. Each has a lower bound of its own, which is looked at only once all is here."""
 
 
 def refuse_strange(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
@@ -31,8 +29,8 @@ def refuse_strange(get_response: Callable[[HttpRequest], HttpResponse]) -> Calla
             raise BadRequest(gettext("The address holds the character NUL, which nothing here is called by."))
         if len(request.META.get("QUERY_STRING", "")) > LONGEST:
             raise BadRequest(gettext("The address is too long to be one of ours."))
-        if _size_of_body(request) > MOST_BODY_BYTES:
-            most = MOST_BODY_BYTES // 1024 // 1024
+        if _size_of_body(request) > BODY_MAX:
+            most = BODY_MAX // 1024 // 1024
             return errors.answer(request, 413, gettext("Nothing here takes more than {most} MiB.").format(most=most))
         return get_response(request)
 

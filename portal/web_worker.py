@@ -1,9 +1,9 @@
 """gunicorn's threads for clients that are slow, or that mean harm: a thread is for work, not for waiting.
 
-A request is handed to a thread when all of its head is here, and all of its body if that is short; until then its
-connection waits with the others and costs nothing but its place. What a thread still has to wait for (a long body, a
-client that reads slowly) must come at a least speed, and never may such clients have all threads of a process. A body
-that breaks off is an error, so nothing of it is taken for the whole.
+A request is handed to a thread when all of it is here, its body too, and until then its connection waits with the
+others and costs nothing but its place. So does one whose client has not taken its answer yet, and one that is being
+closed while its client still sends. All of it must come and go at a least speed. A body that breaks off is thrown away,
+so nothing of it is taken for the whole. `portal/web_client.py` is one connection, here are all of a process.
 
 A proxy in front that takes whole requests first (deploy/nginx.conf) does all of this better; this is for what comes
 past it.
@@ -11,148 +11,21 @@ past it.
 
 from __future__ import annotations
 
-import errno
-import re
-import select
+import selectors
 import socket
-import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from gunicorn.workers import gthread
 
-HEAD_S = 15.0
-"""Within so long the head has to come, and with it a body of at most PEEKED_MAX bytes."""
-PEEKED_MAX = 32_768
-BODY_S, BODY_BYTES_A_S = 15.0, 2_000
-"""A long body may take so long, and a second more for each so many bytes that came."""
-SEND_S, SEND_BYTES_A_S = 15.0, 5_000
-"""A client that reads slowly, likewise."""
+from portal.web_client import REFUSAL, ClientSocket, Gone, Refused, Room
+
 LINGER_S = 1.0
 """How long what a client still sends is thrown away, so that it sees the answer that has been given already."""
-HEAD_END = b"\r\n\r\n"
-LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*\r\n", re.IGNORECASE)
-EXPECTS = re.compile(rb"\r\nexpect:", re.IGNORECASE)
-
-
-def too_slow() -> OSError:
-    """What gunicorn takes for a client that went away."""
-    return ConnectionResetError(errno.ECONNRESET, "the client is too slow, or went away within its request")
-
-
-class ClientSocket(socket.socket):
-    """A client's connection that bounds how long its thread waits for it."""
-
-    slots: threading.Semaphore | None = None
-    """One for each thread that may wait for a slow client; those of its process."""
-    body_since_s: float | None = None
-    """When its thread began to read a body; None while it reads a head."""
-    received = 0
-    is_closing = False
-    """Nothing is waited for any more."""
-
-    def missing(self) -> int:
-        """How many bytes are wanted before a thread can work on it; 0: enough are here, or none will come."""
-        try:
-            seen = self.recv_now(PEEKED_MAX, socket.MSG_PEEK)
-        except BlockingIOError:
-            return 1
-        except OSError:
-            return 0
-        head, end, body = seen.partition(HEAD_END)
-        wanted = len(seen) + 1 if seen and len(seen) < PEEKED_MAX else 0
-        if end:
-            length = LENGTH.search(head + b"\r\n")
-            body_here = min(int(length[1]), PEEKED_MAX - len(head + end)) if length else 0
-            wanted = len(head + end) + body_here if len(body) < body_here and not EXPECTS.search(head) else 0
-        return 0 if wanted and self.has_said_all() else wanted
-
-    def has_said_all(self) -> bool:
-        """Whether the client sends nothing more."""
-        poll = select.poll()
-        poll.register(self, select.POLLRDHUP)
-        return bool(poll.poll(0))
-
-    def recv_now(self, size: int, flags: int = 0) -> bytes:
-        """What is here; BlockingIOError where nothing is."""
-        return super().recv(size, flags | socket.MSG_DONTWAIT)
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        """Some bytes, within the time that is left; none where the client has said all it wants to.
-
-        Raises:
-            ConnectionResetError: the client is too slow, too many are, or it breaks off within a body.
-        """
-        try:
-            data = self.recv_now(size, flags)
-        except BlockingIOError:
-            if self.is_closing:
-                return b""
-            data = self._wait_for(size, flags)
-        self.received += len(data)
-        if not data and self.body_since_s is not None:
-            raise too_slow()
-        return data
-
-    def _wait_for(self, size: int, flags: int) -> bytes:
-        own_limit_s = self.gettimeout()
-        if self.body_since_s is None:
-            left_s = HEAD_S
-        else:
-            left_s = self.body_since_s + BODY_S + self.received / BODY_BYTES_A_S - time.monotonic()
-        if own_limit_s is not None:
-            left_s = min(left_s, own_limit_s)
-        if left_s <= 0 or (self.slots is not None and not self.slots.acquire(blocking=False)):
-            raise too_slow()
-        try:
-            if not select.select([self], [], [], left_s)[0]:
-                raise too_slow()
-            return super().recv(size, flags)
-        finally:
-            if self.slots is not None:
-                self.slots.release()
-
-    def linger(self) -> None:
-        """Before it is closed: throw away what the client still sends, or it might not see its answer. Not for long."""
-        try:
-            if not self.recv_now(1, socket.MSG_PEEK):
-                return
-            self.shutdown(socket.SHUT_WR)
-            until_s = time.monotonic() + LINGER_S
-            while (left_s := until_s - time.monotonic()) > 0 and select.select([self], [], [], left_s)[0]:
-                if not self.recv_now(PEEKED_MAX):
-                    return
-        except OSError:
-            return
-        finally:
-            self.body_since_s, self.is_closing = None, True
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        """Send all of it, within its time.
-
-        Raises:
-            ConnectionResetError: the client reads too slowly.
-        """
-        before_s = self.gettimeout()
-        self.settimeout(SEND_S + len(data) / SEND_BYTES_A_S)
-        try:
-            super().sendall(data, flags)
-        except TimeoutError:
-            raise too_slow() from None
-        finally:
-            self.settimeout(before_s)
-
-    def sendfile(self, file: Any, offset: int = 0, count: int | None = None) -> int:
-        """Send of a file, within its time."""
-        before_s = self.gettimeout()
-        self.settimeout(SEND_S)
-        try:
-            return super().sendfile(file, offset, count)
-        except TimeoutError:
-            raise too_slow() from None
-        finally:
-            self.settimeout(before_s)
 
 
 class Worker(gthread.ThreadWorker):
@@ -162,53 +35,135 @@ class Worker(gthread.ThreadWorker):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.slots = threading.Semaphore(max(1, self.cfg.threads // 2))
+        self.room = Room(threads=max(1, self.cfg.threads // 2))
+        self.leaving: set[Any] = set()
+        """Connections whose clients have not taken their answers yet, or that are being closed."""
 
     def handle(self, conn: Any) -> Any:
-        """Work on a connection's next request once enough of it is here; until then it is put back."""
-        is_ours = conn.sock.family != socket.AF_UNIX and not conn.cfg.is_ssl
-        if is_ours and not isinstance(conn.sock, ClientSocket):
-            conn.sock = ClientSocket(fileno=conn.sock.detach())
-            conn.sock.slots = self.slots
-        sock = conn.sock
-        if isinstance(sock, ClientSocket):
-            has_read_ahead = conn.initialized and conn.parser.unreader.buf.getvalue()
-            wanted = 0 if has_read_ahead else sock.missing()
-            if wanted and self.alive:
-                return self.put_back(conn, wanted)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-            conn.head_since_s, conn.data_ready, sock.body_since_s = None, True, None
-        goes_on = super().handle(conn)
-        if not goes_on and isinstance(sock, ClientSocket):
-            sock.linger()
-        return goes_on
-
-    def put_back(self, conn: Any, wanted: int) -> Any:
-        """Let the connection wait, without a thread, until so many bytes are here; not for ever."""
-        now_s = time.monotonic()
-        since_s = getattr(conn, "head_since_s", None)
-        conn.head_since_s = now_s if since_s is None else since_s
-        if now_s - conn.head_since_s > HEAD_S:
-            conn.sock.is_closing = True
+        """Work on a connection's next request once it is here; until then it is put back."""
+        sock = self.ours(conn)
+        if sock is None:
+            return super().handle(conn)
+        try:
+            wanted = sock.take_in()
+        except Gone:
             return False
-        # The kernel says that it is readable when so much is here, and when the client has gone.
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted)
-        return gthread._DEFER
+        except Refused as error:
+            with suppress(OSError):
+                sock.sendall(REFUSAL.format(status=error).encode())
+            return False
+        with suppress(OSError):
+            # The kernel says that it is readable when so much is here, and when the client has gone.
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wanted or 1)
+        if wanted:
+            return gthread._DEFER
+        conn.data_ready = True
+        return super().handle(conn)
+
+    def ours(self, conn: Any) -> ClientSocket | None:
+        """The connection as above; None for one of another kind: from a proxy on this machine, or encrypted."""
+        if isinstance(conn.sock, ClientSocket):
+            return conn.sock
+        if conn.sock.family == socket.AF_UNIX or conn.cfg.is_ssl:
+            return None
+        conn.sock = ClientSocket(fileno=conn.sock.detach())
+        conn.sock.room = self.room
+        return conn.sock
+
+    def _keepalive_after(self, conn: Any, keepalive: Any) -> bool:
+        """Whether another request can follow: nothing of this one is left, and none of it was read as the next."""
+        if not isinstance(conn.sock, ClientSocket):
+            return bool(super()._keepalive_after(conn, keepalive))
+        if not keepalive or conn.sock.request is None or not conn.sock.request.is_whole:
+            return False
+        return conn.parser.finish_body() and not conn.parser.unreader.buf.getvalue() and conn.sock.is_read_up()
+
+    # --- in the process's one loop ------------------------------------------------------------------------------------
 
     def finish_request(self, conn: Any, fs: Any) -> None:
-        """What gunicorn does; but whoever is waited for has until the head's end of time, as the first of all."""
-        super().finish_request(conn, fs)
-        since_s = getattr(conn, "head_since_s", None)
-        if since_s is not None and self.pending_conns and self.pending_conns[-1] is conn:
-            conn.timeout = since_s + HEAD_S
-            self.pending_conns = deque(sorted(self.pending_conns, key=lambda each: each.timeout))
-
-    def handle_request(self, req: Any, conn: Any) -> Any:
-        """One request; what is read of the connection meanwhile is its body."""
-        if isinstance(conn.sock, ClientSocket):
-            conn.sock.body_since_s, conn.sock.received = time.monotonic(), 0
+        """What follows when a thread is done with a connection."""
+        sock = conn.sock
+        if not isinstance(sock, ClientSocket):
+            super().finish_request(conn, fs)
+            return
         try:
-            return super().handle_request(req, conn)
-        finally:
-            if isinstance(conn.sock, ClientSocket):
-                conn.sock.body_since_s = None
+            result = fs.result() if not fs.cancelled() else False
+        except Exception:
+            result = False
+        if sock.fileno() < 0:
+            self.nr_conns -= 1
+        elif result is gthread._DEFER:
+            self.wait_for(conn)
+        elif sock.unsent:
+            self.watch(conn, selectors.EVENT_WRITE, sock.sent_until_s(), partial(self.on_writable, conn, result, fs))
+        else:
+            self.answered(conn, result, fs)
+
+    def wait_for(self, conn: Any) -> None:
+        """Let a connection wait, without a thread, until more is here; who has waited longest is looked at first."""
+        if not self.alive and conn.sock.request is None:
+            self.drop(conn)
+            return
+        conn.timeout = conn.sock.until_s()
+        self.pending_conns.append(conn)
+        if len(self.pending_conns) > 1 and self.pending_conns[-2].timeout > conn.timeout:
+            self.pending_conns = deque(sorted(self.pending_conns, key=lambda each: each.timeout))
+        self.poller.register(conn.sock, selectors.EVENT_READ, partial(self.on_pending_socket_readable, conn))
+
+    def answered(self, conn: Any, goes_on: Any, fs: Any) -> None:
+        """The client has taken the answer: its next request may come, or the connection is closed."""
+        sock = conn.sock
+        if goes_on:
+            sock.forget_request()
+            super().finish_request(conn, fs)
+        elif sock.may_still_send():
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_WR)
+            self.watch(conn, selectors.EVENT_READ, time.monotonic() + LINGER_S, partial(self.on_still_sending, conn))
+        else:
+            self.drop(conn)
+
+    def watch(self, conn: Any, events: int, until_s: float, call: Callable[[Any], None]) -> None:
+        """Have the loop call when the connection is ready, and close it where that takes too long."""
+        conn.timeout = until_s
+        self.leaving.add(conn)
+        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+        self.poller.register(conn.sock, events, call)
+
+    def on_writable(self, conn: Any, goes_on: Any, fs: Any, sock: ClientSocket) -> None:
+        """The client takes more of its answer."""
+        try:
+            sock.send_on()
+        except OSError:
+            self.unwatch(conn)
+            self.drop(conn)
+            return
+        conn.timeout = sock.sent_until_s()
+        if not sock.unsent:
+            self.unwatch(conn)
+            self.answered(conn, goes_on, fs)
+
+    def on_still_sending(self, conn: Any, sock: ClientSocket) -> None:
+        """The client goes on sending what nobody reads, or has seen its answer."""
+        if sock.throw_away():
+            self.unwatch(conn)
+            self.drop(conn)
+
+    def unwatch(self, conn: Any) -> None:
+        """The loop looks no more for it."""
+        self.leaving.discard(conn)
+        with suppress(OSError, KeyError, ValueError):
+            self.poller.unregister(conn.sock)
+
+    def drop(self, conn: Any) -> None:
+        """Close it."""
+        self.nr_conns -= 1
+        conn.close()
+
+    def murder_pending(self) -> None:
+        """Close what has waited too long: gunicorn's, and ours."""
+        super().murder_pending()
+        now_s = time.monotonic()
+        for conn in [each for each in self.leaving if each.timeout <= now_s]:
+            self.unwatch(conn)
+            self.drop(conn)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 import time
@@ -12,8 +13,8 @@ import pytest
 from django.test import Client
 
 from budgets.models import Attachment, LedgerEntry, Person, Request, ShareImport
+from portal import web_client
 from portal import web_server as server_settings
-from portal import web_worker
 from scheduler.models import Simulation, Workload
 from tests.faults.conftest import Web
 from tests.portal.conftest import Laboratory
@@ -84,6 +85,26 @@ def test_many_clients_that_never_finish_short_forms_hold_up_nobody(web: Web) -> 
         assert max(took_s(web) for _ in range(5)) < QUICK_S
 
 
+def test_many_clients_that_never_finish_long_bodies_hold_up_nobody(web: Web) -> None:
+    cookie = b"Cookie: csrftoken=" + b"a" * 32
+    head = (
+        b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n%s\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+        b"Content-Length: 500000\r\n\r\n" % cookie
+    )
+    with trickling(web, MANY, head + b"a" * (web_client.HEAD_MAX + 1), b"a") as clients:
+        time.sleep(0.5)
+        assert max(took_s(web) for _ in range(5)) < QUICK_S
+        assert not any(map(is_closed, clients))  # they have their time
+
+
+def test_many_clients_that_go_on_sending_what_nobody_reads_hold_up_nobody(web: Web) -> None:
+    in_chunks = b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n10\r\n"
+    too_long = b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99000000\r\n\r\n"
+    with trickling(web, MANY, in_chunks, b"a"), trickling(web, MANY, too_long, b"a" * 1_000):
+        time.sleep(0.5)
+        assert max(took_s(web) for _ in range(5)) < QUICK_S
+
+
 def test_clients_that_read_nothing_hold_up_nobody(web: Web) -> None:
     clients = []
     for _ in range(MANY):
@@ -99,7 +120,7 @@ def test_clients_that_read_nothing_hold_up_nobody(web: Web) -> None:
 
 def test_a_head_that_does_not_come_is_not_waited_for(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     with trickling(web, 2, b"GET /login/ HTTP/1.1\r\nX-A: ", b"a") as clients:
-        time.sleep(2 * web_worker.HEAD_S + 2)  # the second may have waited for the first
+        time.sleep(2 * web_client.HEAD_S + 2)  # the second may have waited for the first
         assert [is_closed(client) for client in clients] == [True, True]
 
 
@@ -117,6 +138,57 @@ def test_what_comes_in_pieces_but_in_time_is_answered(web: Web) -> None:
             while data := client.recv(65_536):
                 answer += data
         assert answer.split()[1] == (b"403" if body else b"200")
+
+
+def test_a_body_beyond_all_bounds_is_refused_before_it_comes(web: Web) -> None:
+    with socket.create_connection(("127.0.0.1", web.port)) as client:
+        client.sendall(b"POST /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99000000\r\n\r\n" + b"a" * 70_000)
+        answer = b""
+        while data := client.recv(65_536):
+            answer += data
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert answer.endswith(b"</html>\n")
+
+
+def test_a_head_beyond_all_bounds_is_refused(web: Web) -> None:
+    with socket.create_connection(("127.0.0.1", web.port)) as client:
+        client.sendall(b"GET /login/ HTTP/1.1\r\nX-A: " + b"a" * web_client.HEAD_MAX)
+        assert client.recv(65_536).startswith(b"HTTP/1.1 431 ")
+
+
+def test_requests_that_come_together_are_answered_one_after_the_other(web: Web) -> None:
+    asked = (
+        b"GET /login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        b"POST /api/v1/agent/sync HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\n{}"
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", web.port)) as client:
+        client.sendall(asked)
+        answer = b""
+        while data := client.recv(65_536):
+            answer += data
+    assert re.findall(rb"HTTP/1\.1 (\d{3}) ", answer) == [b"200", b"400", b"200"]
+
+
+def test_a_long_answer_comes_whole_to_one_who_reads_slowly(
+    calm: Laboratory, as_person: Callable[[Person], Client], web: Web
+) -> None:
+    session = as_person(calm.ada).cookies["sessionid"].value.encode()
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        client.connect(("127.0.0.1", web.port))
+        client.sendall(
+            b"GET /api/v1/schema/ HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: sessionid=%s\r\nConnection: close\r\n\r\n"
+            % session
+        )
+        answer = b""
+        while data := client.recv(65_536):
+            answer += data
+            time.sleep(0.001)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"Content-Length: (\d+)", head)
+    assert length is not None
+    assert len(body) == int(length[1]) > 300_000
 
 
 def test_one_who_expects_to_be_asked_for_the_body_is_asked(web: Web) -> None:
