@@ -8,7 +8,7 @@ from .cycle import decide, order
 from .explain import amount, places
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
-from .policies import Predictor, leaf_order_of
+from .policies import Predictor, cassini, leaf_order_of
 from .policies.half_life import decay_per_s, decayed_milli_s
 from .policy import ENGINE_VERSION, LEAF_ORDERS, TREE_ORDERS, Policy
 from .reasons import Code
@@ -65,6 +65,7 @@ __all__ = [
     "Window",
     "Workload",
     "amount",
+    "cassini",
     "choose_whole_nodes",
     "comparisons",
     "decay_per_s",

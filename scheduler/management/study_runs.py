@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
-from scheduler.simulator.study import fragmentation, gaming
+from scheduler.simulator.study import fragmentation, gaming, network
 from scheduler.simulator.study.strategies import Strategy
 from scheduler.simulator.variants import jittered, with_policy
 
@@ -73,7 +73,30 @@ class GamingRun(NamedTuple):
         return gaming.play(scenario, team, self.strategy, self.demand)
 
 
-Run = FragmentationRun | GamingRun
+class NetworkRun(NamedTuple):
+    """The same gangs in each way of placing them on the network."""
+
+    seed: int
+    minutes: int
+    mix: str
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures. Gangs are drawn by the seed alone."""
+        return network.run(self.seed, self.minutes, self.mix, random.Random)
+
+
+class PairsRun(NamedTuple):
+    """Every two models on one link."""
+
+    seed: int
+    minutes: int
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures."""
+        return {"pairs": network.pairs(self.seed, self.minutes, random.Random)}
+
+
+Run = FragmentationRun | GamingRun | NetworkRun | PairsRun
 
 
 def carry_out_all(

@@ -1,6 +1,7 @@
-"""`manage.py study fragmentation|gaming [FILE]`: two questions that were published as open. Needs no database.
+"""`manage.py study fragmentation|gaming|network [FILE]`: two questions that were published as open, and one answer.
 
-FILE is a scenario; without it laboratories are invented. Runs are spread over this machine's cores.
+FILE is a scenario; without it laboratories are invented. The network is its authors' testbed, and takes none. Runs are
+spread over this machine's cores. Needs no database.
 """
 
 from __future__ import annotations
@@ -15,28 +16,43 @@ from django.core.management.base import CommandParser
 from scheduler.management import cores
 from scheduler.management.commands.reproduce import read_seeds
 from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text, write_text
-from scheduler.management.study_runs import FragmentationRun, GamingRun, Run, Source, carry_out_all
+from scheduler.management.study_runs import (
+    FragmentationRun,
+    GamingRun,
+    NetworkRun,
+    PairsRun,
+    Run,
+    Source,
+    carry_out_all,
+)
 from scheduler.management.tables import duration_text
 from scheduler.simulator import ScenarioError, parse
 from scheduler.simulator.lab import check_size
 from scheduler.simulator.sampled import Sample
 from scheduler.simulator.scenario import ROOT
-from scheduler.simulator.study import fragmentation, gaming, page
+from scheduler.simulator.study import fragmentation, gaming, network, network_page, page
 from scheduler.simulator.sweeps import KNOBS, said
 
-STUDIES = ("fragmentation", "gaming")
+STUDIES = ("fragmentation", "gaming", "network")
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "fragmentation": {"seeds": "1-3", "days": 4, "gpus": 256},
     "gaming": {"seeds": "1-5", "days": 5, "gpus": 64},
+    "network": {"seeds": "1-3", "minutes": 30},
 }
 """So that each takes a few minutes on two cores."""
+OWN_OPTIONS: Mapping[str, Sequence[str]] = {
+    "gaming": ("demand", "team", "restart_cost", "max_contract"),
+    "network": ("minutes",),
+}
+"""Options that belong to one study alone."""
 MOST_DEMAND = 10
+MOST_MINUTES = 600
 
 
 class Command(CommandOnFiles):
     """Run a study."""
 
-    help = "Study fragmentation under contracts, or what a team gains that games its budget; print and plot it."
+    help = "Study fragmentation under contracts, what gaming a budget gains, or what shifts on the network are worth."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The command line."""
@@ -49,6 +65,7 @@ class Command(CommandOnFiles):
         parser.add_argument("--team", metavar="NAME", help="gaming: which team plays (default: the middle one)")
         parser.add_argument("--restart-cost", metavar="DURATION", help="gaming: work that every restart repeats")
         parser.add_argument("--max-contract", metavar="DURATION", help="gaming: the longest contract")
+        parser.add_argument("--minutes", type=int, metavar="M", help="network: for how long gangs come")
         parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
         parser.add_argument("--html", metavar="OUT", help="write tables and plots as one HTML file")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -57,21 +74,25 @@ class Command(CommandOnFiles):
         """Run all of it, and print."""
         name = options["study"]
         seeds = read_seeds(options["seeds"] or DEFAULTS[name]["seeds"])
-        source, about = self._source(options, seeds)
+        for study, own in OWN_OPTIONS.items():
+            for option in own:
+                if study != name and options[option] is not None:
+                    fail(f"--{option.replace('_', '-')}", f"belongs to the study of {study}")
         cores.check_processes(options["processes"])
         if options["html"] is not None and not Path(options["html"]).parent.is_dir():
             fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
+        if name == "network":
+            self._network(seeds, options)
+            return
+        source, about = self._source(options, seeds)
         if name == "fragmentation":
-            for option in ("demand", "team", "restart_cost", "max_contract"):
-                if options[option] is not None:
-                    fail(f"--{option.replace('_', '-')}", "belongs to the study of gaming")
             self._fragmentation(source, about, seeds, options)
         else:
             self._gaming(source, about, seeds, options)
 
     def _source(self, options: Mapping[str, Any], seeds: Sequence[int]) -> tuple[Source, str]:
         """Where the scenarios come from, and the same in words."""
-        told = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
+        told = _seeds_text(seeds)
         if options["file"] is not None:
             for option in ("days", "gpus"):
                 if options[option] is not None:
@@ -170,6 +191,36 @@ class Command(CommandOnFiles):
             print_all,
         )
 
+    # --- network ------------------------------------------------------------------------------------------------------
+
+    def _network(self, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
+        for option, given in (("FILE", options["file"]), ("--days", options["days"]), ("--gpus", options["gpus"])):
+            if given is not None:
+                fail(option, "does not belong to the study of the network")
+        minutes = DEFAULTS["network"]["minutes"] if options["minutes"] is None else options["minutes"]
+        if not 1 <= minutes <= MOST_MINUTES:
+            fail("--minutes", f"must be from 1 to {MOST_MINUTES}, but is {minutes}")
+        runs: list[Run] = [NetworkRun(seed, minutes, mix) for mix in network.MIXES for seed in seeds]
+        runs += [PairsRun(seed, min(minutes, network.PAIR_MINUTES)) for seed in seeds]
+        found = self._carry_out(runs, Source(None), options)
+        told = network_page.Told(
+            f"24 servers of one GPU, two below each of 12 leaves, 50 Gbit/s, 2:1. Gangs come for {minutes} minutes; "
+            f"{_seeds_text(seeds)}.",
+            {mix: [each for each in found if each.get("mix") == mix] for mix in network.MIXES},
+            [row for each in found for row in each.get("pairs", ())],
+        )
+        self._hand_out(
+            options,
+            told.as_json(),
+            network_page.network_page(told),
+            lambda: self._print_titled(network_page.tables(told)),
+        )
+
+    def _print_titled(self, tables: Sequence[network_page.Table]) -> None:
+        for table in tables:
+            self.stdout.write(f"\n{table.title}:")
+            self._print_table(table.head, table.rows)
+
     # --- telling ------------------------------------------------------------------------------------------------------
 
     def _hand_out(
@@ -188,6 +239,10 @@ class Command(CommandOnFiles):
         for first, *rest in [list(head), *rows]:
             cells = "".join(f"  {cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
             self.stdout.write(f"  {first:{widths[0]}}{cells}")
+
+
+def _seeds_text(seeds: Sequence[int]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(map(str, seeds))}"
 
 
 def _said(line: Mapping[str, Any]) -> dict[str, str]:

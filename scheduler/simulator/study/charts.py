@@ -58,7 +58,11 @@ def lines(title: str, series: Sequence[Series], say_x: Callable[[float], str], s
 
 
 def spreads(
-    title: str, rows: Sequence[Spread], say: Callable[[float], str], band: tuple[float, float] | None = None
+    title: str,
+    rows: Sequence[Spread],
+    say: Callable[[float], str],
+    band: tuple[float, float] | None = None,
+    label_width: int = LABEL_WIDTH,
 ) -> str:
     """A row for each: a bar from least to most, a dot at the median, which is also written beside it.
 
@@ -67,6 +71,7 @@ def spreads(
         rows: from the top.
         say: how a value is written.
         band: values between these are marked as the ground.
+        label_width: what the labels of the rows take.
     """
     known = [value for row in rows for value in row.values or ()] + list(band or ())
     if not known:
@@ -77,7 +82,7 @@ def spreads(
     height = TOP + ROW_HEIGHT * len(rows) + BOTTOM
 
     def at(value: float) -> float:
-        return LABEL_WIDTH + (value - least) / (most - least) * (WIDTH - LABEL_WIDTH - RIGHT - VALUE_WIDTH)
+        return label_width + (value - least) / (most - least) * (WIDTH - label_width - RIGHT - VALUE_WIDTH)
 
     parts = [_open(title, height)]
     if band is not None:
@@ -91,7 +96,7 @@ def spreads(
         y = TOP + ROW_HEIGHT * (number + 0.5)
         parts.append(f'<text class="b" x="0" y="{y + 4:.1f}">{escape(row.label)}</text>')
         if row.values is None:
-            parts.append(f'<text x="{LABEL_WIDTH}" y="{y + 4:.1f}">–</text>')
+            parts.append(f'<text x="{label_width}" y="{y + 4:.1f}">–</text>')
             continue
         low, median, high = row.values
         parts.append(f'<path class="range" d="M{at(low):.1f} {y:.1f}H{max(at(high), at(low) + 1):.1f}"/>')

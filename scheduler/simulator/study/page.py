@@ -51,7 +51,8 @@ def hours(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if abs(seconds) < 2 * HOUR_S else f"{seconds / HOUR_S:.1f} h"
 
 
-def _file(title: str, about: str, body: str) -> str:
+def as_file(title: str, about: str, body: str) -> str:
+    """The whole file around a body of HTML."""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head>'
@@ -59,7 +60,8 @@ def _file(title: str, about: str, body: str) -> str:
     )
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def as_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of text."""
     top = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in head)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
@@ -139,8 +141,8 @@ def fragmentation_page(about: str, lines: Sequence[Mapping[str, Any]], samples: 
             spreads = [charts.Spread(row["value"], row[name] and [value / unit for value in row[name]]) for row in rows]
             drawn = charts.spreads(what, spreads, say)
             body.append(f"<figure><figcaption>{what}</figcaption>{drawn}</figure>")
-    body.append("<h2>In numbers</h2>" + _table(FRAGMENTATION_HEAD, fragmentation_rows(lines)))
-    return _file("Fragmentation under contracts", about, "".join(body))
+    body.append("<h2>In numbers</h2>" + as_table(FRAGMENTATION_HEAD, fragmentation_rows(lines)))
+    return as_file("Fragmentation under contracts", about, "".join(body))
 
 
 # --- gaming -----------------------------------------------------------------------------------------------------------
@@ -173,14 +175,14 @@ def gaming_page(about: str, by_demand: Mapping[int, Sequence[Mapping[str, Any]]]
         band = (-gaming.MOST_GAIN, gaming.MOST_GAIN)
         body.append(f"<h2>{escape(title)}</h2><p>{GAMING_ABOUT}</p>")
         body.append(f"<figure>{charts.spreads(title, rows, signed, band)}</figure>")
-        body.append(_table(GAMING_HEAD, gaming_rows(lines)))
+        body.append(as_table(GAMING_HEAD, gaming_rows(lines)))
         said = [line for line in lines if line["strategy"] != gaming.HONEST.name]
         words = "".join(
             f"<dt>{escape(line['strategy'])}: {escape(line['does'])}</dt><dd>{escape(gaming.verdict(line))}</dd>"
             for line in said
         )
         body.append(f"<dl>{words}</dl>")
-    return _file("What gaming a budget gains", about, "".join(body))
+    return as_file("What gaming a budget gains", about, "".join(body))
 
 
 def demand_title(demand: int) -> str:

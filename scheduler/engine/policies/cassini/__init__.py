@@ -6,12 +6,13 @@ A score among legal candidates at the engine's third seam: it never overrules a 
 from .affinity import Cycle, shifts_of
 from .circle import Fit, best_fit, degrees, perimeter_ms, score
 from .profiles import Phase, Profile, ProfileError, read_profile, written_profile
-from .ranking import Choice, Shared, choose
+from .ranking import Choice, Group, Shared, choose
 
 __all__ = [
     "Choice",
     "Cycle",
     "Fit",
+    "Group",
     "Phase",
     "Profile",
     "ProfileError",

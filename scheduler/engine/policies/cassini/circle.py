@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise, product
+from itertools import islice, pairwise, product
 from math import gcd, inf, lcm
 from typing import NamedTuple
 
 from .profiles import Phase, Profile
 
-MOST_PIECES = 2_000
+MOST_PIECES = 500
 """So many pieces of the rest's circle are looked at; of a longer one as many, spread evenly over it."""
+SEARCH_PIECES = 48
+"""Likewise while shifts of three or more are looked for: where circles are longer, shifts hardly matter."""
 STEPS = 72
 """Five degrees each, the paper's choice; only where what is exact would be more."""
 SAME = 1e-12
@@ -73,8 +75,8 @@ def score(profiles: Sequence[Profile], shifts_ms: Sequence[int], capacity_mbps: 
 def best_fit(profiles: Sequence[Profile], capacity_mbps: int) -> Fit:
     """The shifts at which these share a link best: exact for two.
 
-    The first is not shifted. For three it is exact too, where their periods meet often enough; of more it is the best
-    that a few starts lead to, from which each in turn is shifted for as long as that makes it better.
+    The first is not shifted. For three it is exact too, where their circle has at most `SEARCH_PIECES` pieces. Else,
+    and of more, it is the best that a few starts lead to, from which each in turn is shifted for as long as that helps.
 
     Raises:
         ValueError: a link that carries nothing.
@@ -116,46 +118,48 @@ def _laid_last(profiles: Sequence[Profile], among: Sequence[int]) -> int:
 class _Line:
     """The excess of a link as one workload is shifted along the rest."""
 
-    def __init__(self, rest: Sequence[_Job], moved: Profile, capacity_mbps: int) -> None:
-        """The rest stays where it is."""
+    def __init__(
+        self, rest: Sequence[_Job], moved: Profile, capacity_mbps: int, most_pieces: int = MOST_PIECES
+    ) -> None:
+        """The rest stays where it is; of its circle no more pieces are looked at than `most_pieces`."""
         self._capacity_mbps = capacity_mbps
         around_ms = lcm(*(job.profile.period_ms for job in rest))
-        self.turn_ms = gcd(around_ms, moved.period_ms)
+        self.turn_ms = turn_ms = gcd(around_ms, moved.period_ms)
         """After so much shift everything is as before."""
-        self._repeats = moved.period_ms // self.turn_ms
-        pieces, self._looked_at_ms = _pieces(rest, around_ms, self.turn_ms)
+        self._repeats = moved.period_ms // turn_ms
+        pieces, self._looked_at_ms = _pieces(rest, around_ms, turn_ms, most_pieces)
         self._base = 0
-        self._arcs: list[tuple[int, int, int, int, int]] = []
-        for piece in pieces:
-            already = max(0, piece.mbps - capacity_mbps)
-            length_ms = piece.until_ms - piece.from_ms
-            self._base += already * length_ms * self._repeats
-            for phase in moved.phases:
-                weight = max(0, piece.mbps + phase.mbps - capacity_mbps) - already
-                if weight:
-                    self._add(weight, piece.from_ms, length_ms, phase.from_ms, phase.until_ms - phase.from_ms)
-
-    def _add(self, weight: int, from_ms: int, length_ms: int, own_from_ms: int, own_length_ms: int) -> None:
-        """What a piece of the rest and a phase have in common: whole turns always, the rests of both by the shift."""
-        turns, length_ms = divmod(length_ms, self.turn_ms)
-        own_turns, own_length_ms = divmod(own_length_ms, self.turn_ms)
-        always = turns * own_turns * self.turn_ms + turns * own_length_ms + own_turns * length_ms
-        self._base += weight * always
-        if length_ms and own_length_ms:
-            meets_ms = (from_ms - own_from_ms - own_length_ms) % self.turn_ms
-            least, most = sorted((length_ms, own_length_ms))
-            self._arcs.append((weight, meets_ms, least, most, least + most))
+        self._arcs: list[tuple[int, int, int, int]] = []
+        own = [(phase.mbps, phase.from_ms, *divmod(phase.until_ms - phase.from_ms, turn_ms)) for phase in moved.phases]
+        for from_ms, until_ms, mbps in pieces:
+            room_mbps = capacity_mbps - mbps
+            turns, rest_ms = divmod(until_ms - from_ms, turn_ms)
+            already = 0
+            if room_mbps < 0:
+                already = -room_mbps
+                self._base += already * (until_ms - from_ms) * self._repeats
+            for own_mbps, own_from_ms, own_turns, own_rest_ms in own:
+                if own_mbps <= room_mbps:
+                    continue
+                # what a piece of the rest and a phase have in common: whole turns always, what is left by the shift
+                weight = own_mbps - room_mbps - already
+                if turns or own_turns:
+                    always = turns * own_turns * turn_ms + turns * own_rest_ms + own_turns * rest_ms
+                    self._base += weight * always
+                if rest_ms and own_rest_ms:
+                    meets_ms = (from_ms - own_from_ms - own_rest_ms) % turn_ms
+                    self._arcs.append((weight, meets_ms, rest_ms, own_rest_ms))
 
     def excess_at(self, shift_ms: int) -> int:
         """Over the whole circle, or what of it is looked at, in kbit."""
         total = self._base
-        for weight, meets_ms, least, _, both in self._arcs:
-            into_ms = (shift_ms - meets_ms) % self.turn_ms
-            common = min(into_ms, least, both - into_ms) if into_ms < both else 0
-            into_ms += self.turn_ms
-            if into_ms < both:
-                common += min(into_ms, least, both - into_ms)
-            total += weight * common
+        turn_ms = self.turn_ms
+        for weight, meets_ms, one_ms, other_ms in self._arcs:
+            into_ms = (shift_ms - meets_ms) % turn_ms
+            both_ms = one_ms + other_ms
+            while into_ms < both_ms:  # at most twice around
+                total += weight * min(into_ms, one_ms, other_ms, both_ms - into_ms)
+                into_ms += turn_ms
         return total
 
     def score_of(self, excess: int) -> float:
@@ -166,11 +170,11 @@ class _Line:
         """The least excess, and the least shift, from 0, that has it."""
         bends: defaultdict[int, int] = defaultdict(int)
         turn_ms = self.turn_ms
-        for weight, meets_ms, least, most, both in self._arcs:
+        for weight, meets_ms, one_ms, other_ms in self._arcs:
             bends[meets_ms] += weight
-            bends[(meets_ms + least) % turn_ms] -= weight
-            bends[(meets_ms + most) % turn_ms] -= weight
-            bends[(meets_ms + both) % turn_ms] += weight
+            bends[(meets_ms + one_ms) % turn_ms] -= weight
+            bends[(meets_ms + other_ms) % turn_ms] -= weight
+            bends[(meets_ms + one_ms + other_ms) % turn_ms] += weight
         excess = self.excess_at(0)
         found = excess, 0
         kinks = sorted(bends)
@@ -192,7 +196,7 @@ class _Line:
         return found
 
 
-def _pieces(rest: Sequence[_Job], around_ms: int, turn_ms: int) -> tuple[Sequence[Phase], int]:
+def _pieces(rest: Sequence[_Job], around_ms: int, turn_ms: int, most: int) -> tuple[Sequence[Phase], int]:
     """What the rest sends together, piece by piece, and how long all of these pieces are."""
     if not rest:
         return [Phase(0, 1, 0)], 1
@@ -202,11 +206,11 @@ def _pieces(rest: Sequence[_Job], around_ms: int, turn_ms: int) -> tuple[Sequenc
             profile.period_ms
         )
     edges = sum(2 * len(job.profile.phases) * around_ms // job.profile.period_ms for job in rest)
-    if edges <= MOST_PIECES:
+    if edges <= most:
         return list(_summed(rest, 0, around_ms)), around_ms
     # each stretch is whole turns, so that each instant of a turn is looked at equally often
     stretch_ms = turn_ms * -(-max(job.profile.period_ms for job in rest) // turn_ms)
-    number = max(1, MOST_PIECES * around_ms // (edges * stretch_ms))
+    number = max(1, most * around_ms // (edges * stretch_ms))
     turns = around_ms // turn_ms
     found: list[Phase] = []
     for index in range(number):
@@ -254,13 +258,23 @@ class _Search:
         """No shifts can make the score better than this."""
 
     def best(self) -> Fit:
-        """From a few starts downhill, and of three wherever the least can be."""
+        """From a few starts downhill, and of three wherever the least can be; of long circles from one start."""
         best = Fit(-inf, ())
-        for start in self._starts():
+        is_long = self._is_long()
+        for start in islice(self._starts(), 1 if is_long else None):
             best = max(best, self._settle(start), key=lambda fit: fit.score)
             if best.score >= self._enough:
-                return best
-        return self._meeting(best) if len(self._profiles) == 3 else best
+                break
+        else:
+            if len(self._profiles) == 3 and not is_long:
+                best = self._meeting(best)
+        return Fit(score(self._profiles, best.shifts_ms, self._capacity_mbps), best.shifts_ms)
+
+    def _is_long(self) -> bool:
+        """Whether the circle is too long to be looked at as a whole, again and again."""
+        around_ms = perimeter_ms(self._profiles)
+        edges = sum(2 * len(each.phases) * around_ms // each.period_ms for each in self._profiles)
+        return edges > SEARCH_PIECES
 
     def _starts(self) -> Iterator[list[int]]:
         """One after the other put where it is best beside those before it: as given, and by what they send."""
@@ -271,7 +285,7 @@ class _Search:
             placed = [0]
             for index in order:
                 rest = [_Job(self._profiles[each], shifts_ms[each]) for each in placed]
-                _, shifts_ms[index] = _Line(rest, self._profiles[index], self._capacity_mbps).least()
+                _, shifts_ms[index] = self._line(rest, index).least()
                 placed.append(index)
             yield shifts_ms
 
@@ -314,15 +328,19 @@ class _Search:
     def _lay(self, shifts_ms: Sequence[int], index: int) -> tuple[float, int]:
         """The best score by shifting one alone, and its shift."""
         rest = [_Job(profile, shifts_ms[each]) for each, profile in enumerate(self._profiles) if each != index]
-        line = _Line(rest, self._profiles[index], self._capacity_mbps)
+        line = self._line(rest, index)
         excess, shift_ms = line.least()
         return line.score_of(excess), shift_ms
+
+    def _line(self, rest: Sequence[_Job], index: int) -> _Line:
+        return _Line(rest, self._profiles[index], self._capacity_mbps, SEARCH_PIECES)
 
 
 def _edges(profile: Profile) -> tuple[list[int], list[int]]:
     """When it begins to send more, and when less."""
     pieces = list(profile.pieces())
-    ups, downs = [], []
+    ups: list[int] = []
+    downs: list[int] = []
     for before, piece in zip([pieces[-1], *pieces], pieces, strict=False):
         if before.mbps != piece.mbps:
             (ups if piece.mbps > before.mbps else downs).append(piece.from_ms)

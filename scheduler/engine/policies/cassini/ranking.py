@@ -17,20 +17,36 @@ class Shared(NamedTuple):
     workloads: Collection[str]
 
 
+class Group(NamedTuple):
+    """Workloads that hang together by the links they share: they can be shifted in common as one likes.
+
+    Attributes:
+        workloads: by name.
+        links: that two or more of them share.
+        score: that of the worst of these links.
+    """
+
+    workloads: tuple[str, ...]
+    links: tuple[str, ...]
+    score: float
+
+
 class Choice(NamedTuple):
     """The placement that was chosen.
 
     Attributes:
-        index: of the candidates.
+        number: of the candidates, from 0.
         score: the mean over its shared links; 1 where it has none.
         scores: by shared link.
-        shifts_ms: by workload.
+        shifts_ms: by workload, of those that share links.
+        groups: of workloads that hang together.
     """
 
-    index: int
+    number: int
     score: float
     scores: Mapping[str, float]
     shifts_ms: Mapping[str, int]
+    groups: Sequence[Group]
 
 
 def choose(candidates: Sequence[Mapping[str, Shared]], profiles: Mapping[str, Profile]) -> Choice | None:
@@ -41,14 +57,14 @@ def choose(candidates: Sequence[Mapping[str, Shared]], profiles: Mapping[str, Pr
         profiles: of the workloads on these links; one that has none is as if it were not there.
     """
     best: Choice | None = None
-    for index, links in enumerate(candidates):
-        found = _scored(index, links, profiles)
+    for number, links in enumerate(candidates):
+        found = _scored(number, links, profiles)
         if found is not None and (best is None or found.score > best.score):
             best = found
     return best
 
 
-def _scored(index: int, links: Mapping[str, Shared], profiles: Mapping[str, Profile]) -> Choice | None:
+def _scored(number: int, links: Mapping[str, Shared], profiles: Mapping[str, Profile]) -> Choice | None:
     scores: dict[str, float] = {}
     asked: dict[str, dict[str, int]] = {}
     for link, (names, capacity_mbps) in without_copies(links, profiles).items():
@@ -60,7 +76,26 @@ def _scored(index: int, links: Mapping[str, Shared], profiles: Mapping[str, Prof
         shifts_ms = shifts_of(asked, {name: profiles[name].period_ms for name in concerned})
     except Cycle:
         return None
-    return Choice(index, sum(scores.values()) / len(scores) if scores else 1.0, scores, shifts_ms)
+    score = sum(scores.values()) / len(scores) if scores else 1.0
+    return Choice(number, score, scores, shifts_ms, _groups(asked, scores))
+
+
+def _groups(asked: Mapping[str, Mapping[str, int]], scores: Mapping[str, float]) -> list[Group]:
+    """By the first of their names."""
+    found: list[tuple[set[str], set[str]]] = []
+    for link, names in asked.items():
+        joined = set(names), {link}
+        apart = []
+        for each in found:
+            if each[0] & joined[0]:
+                joined = joined[0] | each[0], joined[1] | each[1]
+            else:
+                apart.append(each)
+        found = [*apart, joined]
+    groups = [
+        Group(tuple(sorted(names)), tuple(sorted(links)), min(scores[link] for link in links)) for names, links in found
+    ]
+    return sorted(groups)
 
 
 def without_copies(
