@@ -21,6 +21,7 @@ from portal.views import (
     nodes,
     openid,
     people,
+    policies,
     preempted,
     priorities,
     pyramid,
@@ -174,6 +175,7 @@ urlpatterns = [
     path("workloads/<str:code>/cancel/", workload.CancelWorkload.as_view(), name="cancel"),
     path("simulator/", simulator.Simulations.as_view(), name="simulator"),
     path("simulator/new/", simulator.NewSimulation.as_view(), name="new_simulation"),
+    path("simulator/policies/", policies.ComparePolicies.as_view(), name="compare_policies"),
     path("simulator/<int:number>/", simulator.SimulationPage.as_view(), name="simulation"),
     path(
         "simulator/<int:number>/timeline/", simulation_timeline.SimulationTimeline.as_view(), name="simulation_timeline"

@@ -48,8 +48,36 @@ class SweepValueOut(serializers.Serializer):
     spreads = serializers.DictField()
 
 
+class IntervalOut(serializers.Serializer):
+    """An estimate with its 95 % interval; null bounds where so few runs tell nothing of them."""
+
+    value = serializers.FloatField()
+    low = serializers.FloatField(allow_null=True)
+    high = serializers.FloatField(allow_null=True)
+    runs = serializers.IntegerField()
+
+
+class MeasureOut(IntervalOut):
+    """A figure, and how much more it is than under the first policy on the same work."""
+
+    difference = IntervalOut(allow_null=True)
+
+
+class PolicyOut(serializers.Serializer):
+    """One policy: how many of its runs have finished, and its figures by name."""
+
+    name = serializers.CharField()
+    done = serializers.IntegerField()
+    wanted = serializers.IntegerField()
+    measures = serializers.DictField(child=MeasureOut(allow_null=True))
+
+
 class ResultsOut(serializers.Serializer):
-    """Parts side by side; of a sweep, its values. `base` is the index of the part that the others are compared with."""
+    """Parts side by side; of a sweep, its values; of policies over seeds, each with its intervals.
+
+    `base` is the index of the part that the others are compared with. `again` says what the seeds after the first are:
+    `invented` laboratories, arrivals `drawn` anew, work `moved` a little, or `alone`.
+    """
 
     number = serializers.IntegerField()
     kind = serializers.ChoiceField(choices=Simulation.Kind.values)
@@ -61,9 +89,24 @@ class ResultsOut(serializers.Serializer):
     nodes = NodeOfPartsOut(many=True)
     off = serializers.DictField(allow_null=True, help_text="how far the replay of things as they were is off")
     sweep = SweepValueOut(many=True)
+    policies = PolicyOut(many=True)
+    again = serializers.CharField(allow_null=True)
+    real = serializers.DictField(
+        child=serializers.FloatField(allow_null=True), allow_null=True, help_text="measures of what really happened"
+    )
 
 
-NOTHING: Mapping[str, Any] = {"base": None, "charged_milli_s": [], "waits": [], "nodes": [], "off": None, "sweep": []}
+NOTHING: Mapping[str, Any] = {
+    "base": None,
+    "charged_milli_s": [],
+    "waits": [],
+    "nodes": [],
+    "off": None,
+    "sweep": [],
+    "policies": [],
+    "again": None,
+    "real": None,
+}
 
 
 def results_out(row: Simulation, parts: Sequence[SimulationPart]) -> dict[str, Any]:
@@ -74,6 +117,8 @@ def results_out(row: Simulation, parts: Sequence[SimulationPart]) -> dict[str, A
     known: dict[str, Any] = {"number": row.pk, "kind": row.kind, "state": row.state, "parts": columns, **NOTHING}
     if row.kind == Simulation.Kind.SWEEP:
         return known | {"sweep": [_value(line) for line in asked.sweep_lines(row, parts)]}
+    if row.kind == Simulation.Kind.POLICIES:
+        return known | _policies(asked.policies_compared(row, parts))
     if any(part.figures for part in parts):
         return known | _sides(asked.sides(row, parts))
     return known
@@ -95,6 +140,17 @@ def _sides(sides: Sides) -> dict[str, Any]:
             for line in sides.nodes
         ],
         "off": sides.off,
+    }
+
+
+def _policies(compared: asked.PoliciesCompared) -> dict[str, Any]:
+    return {
+        "policies": [
+            {"name": name, "done": done, "wanted": compared.seeds, "measures": line}
+            for name, done, line in zip(compared.policies, compared.done, compared.lines, strict=True)
+        ],
+        "again": compared.again,
+        "real": compared.real,
     }
 
 

@@ -26,9 +26,10 @@ from portal.api.simulation_results import ResultsOut, results_out
 from scheduler.models import Simulation, SimulationPart
 from scheduler.queries import simulations as asked
 from scheduler.services import simulations
-from scheduler.services.simulations import File, History, Source, Variant
+from scheduler.services.simulations import File, History, Laboratories, Source, Variant
 
-SOURCES = ("scenario", "history", "what_if")
+SOURCES = ("scenario", "history", "what_if", "laboratories", "trace")
+ONLY_POLICIES = ("laboratories", "trace")
 
 
 class HistoryIn(Strict):
@@ -54,6 +55,32 @@ class SweepIn(Strict):
     seeds = serializers.IntegerField(min_value=1, max_value=100, default=1)
 
 
+class PoliciesIn(Strict):
+    """Policies over seeds; the others are compared with the first.
+
+    A name is a scheduler, or contracts with knobs: `contracts,leaf_order=tiresias,lookback_s=3d`; `all` are all there
+    are.
+    """
+
+    names = serializers.ListField(child=serializers.CharField(max_length=100), min_length=1, max_length=100)
+    seeds = serializers.IntegerField(min_value=1, max_value=20, default=1)
+
+
+class LaboratoriesIn(Strict):
+    """Invented laboratories, another one with each seed."""
+
+    days = serializers.IntegerField(min_value=1, max_value=366)
+    gpus = serializers.IntegerField(min_value=64, max_value=100_000)
+
+
+class TraceIn(Strict):
+    """A trace (CSV, SWF, Alibaba's pods) as text, on nodes of 8 GPUs."""
+
+    name = serializers.CharField(max_length=120, default="trace")
+    content = serializers.CharField(max_length=simulations.FILE_BYTES, trim_whitespace=False)
+    gpus = serializers.IntegerField(min_value=8, max_value=100_000)
+
+
 class WhatIfIn(Strict):
     """Other shares of a node's children, over the last weeks: by the proposal's name, basis points by code."""
 
@@ -66,32 +93,41 @@ class WhatIfIn(Strict):
 
 
 class SimulationIn(Strict):
-    """What is asked: one of `scenario` (a scenario file's object), `history` and `what_if`.
+    """What is asked: one of `scenario` (a scenario file's object), `history`, `what_if`, `laboratories` and `trace`.
 
-    The first two come with `variants` or a `sweep`; `more` is an object with `workloads`, laid over them.
+    The first two come with `variants`, a `sweep` or `policies`, the last two with `policies`; `more` is an object with
+    `workloads`, laid over a scenario, history or trace.
     """
 
     title = serializers.CharField(max_length=160, allow_blank=True, default="")
     scenario = serializers.DictField(required=False)
     history = HistoryIn(required=False)
     what_if = WhatIfIn(required=False)
+    laboratories = LaboratoriesIn(required=False)
+    trace = TraceIn(required=False)
     more = serializers.DictField(required=False)
     variants = VariantIn(many=True, required=False)
     sweep = SweepIn(required=False)
+    policies = PoliciesIn(required=False)
     idempotency_key = serializers.RegexField(r"^[0-9a-f]{32}$", default="")
 
     def validate(self, said: dict[str, Any]) -> dict[str, Any]:
         """Exactly one kind of work, and one thing to do with it."""
         work = [name for name in SOURCES if name in said]
         if len(work) != 1:
-            raise ValidationError({"scenario": [gettext("Say exactly one of scenario, history and what_if.")]})
-        what = [name for name in ("variants", "sweep") if name in said]
+            message = gettext("Say exactly one of {sources}.").format(sources=", ".join(SOURCES))
+            raise ValidationError({"scenario": [message]})
+        what = [name for name in ("variants", "sweep", "policies") if name in said]
         if work == ["what_if"]:
-            for name in ("more", "variants", "sweep"):
+            for name in ("more", "variants", "sweep", "policies"):
                 if name in said:
                     raise ValidationError({name: [gettext("A what_if has none.")]})
         elif len(what) != 1:
-            raise ValidationError({"variants": [gettext("Say either variants or a sweep.")]})
+            raise ValidationError({"variants": [gettext("Say one of variants, a sweep and policies.")]})
+        elif work[0] in ONLY_POLICIES and what != ["policies"]:
+            raise ValidationError(
+                {"policies": [gettext("Say which policies: {source} has nothing else.").format(source=work[0])]}
+            )
         return said
 
 
@@ -257,11 +293,14 @@ def _ask(said: dict[str, Any], person: Person) -> Simulation:
         )
     common: dict[str, Any] = {
         "by": person,
-        "source": _source(said),
+        "source": Laboratories(**said["laboratories"]) if "laboratories" in said else _source(said),
         "title": said["title"],
         "more": File("more", json.dumps(said["more"])) if "more" in said else None,
         "action": key,
     }
+    if "policies" in said:
+        policies = said["policies"]
+        return simulations.compare_policies(**common, policies=policies["names"], seeds=policies["seeds"])
     if "sweep" in said:
         return simulations.sweep(**common, **said["sweep"])
     variants = [Variant(each["name"], each["policy"]) for each in said["variants"]]
@@ -271,6 +310,8 @@ def _ask(said: dict[str, Any], person: Person) -> Simulation:
 def _source(said: dict[str, Any]) -> Source:
     if "scenario" in said:
         return File(str(said["scenario"].get("name") or "scenario"), json.dumps(said["scenario"]))
+    if "trace" in said:
+        return simulations.from_trace(**said["trace"])
     history = said["history"]
     return History(cluster_given(history["cluster"], "history.cluster"), history["from_at"], history["until_at"])
 

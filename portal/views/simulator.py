@@ -17,15 +17,18 @@ from budgets.errors import InputError, NotAllowed
 from budgets.models import Cluster, Person
 from budgets.queries import today
 from portal.csv_files import csv_response
-from portal.forms.simulation import HISTORY, INVENTED, PICK, SimulationForm, usual_days
+from portal.forms.simulation import SimulationForm
 from portal.forms.strict import StrictForm
+from portal.forms.work import HISTORY, INVENTED, PICK, usual_days
 from portal.pages import Page, clusters, new_action, prefilled, render_page, whole_number
+from portal.views import policy_tables
 from portal.views import simulation_tables as tables
-from scheduler.models import Simulation
+from scheduler.models import Simulation, SimulationPart
 from scheduler.queries import simulations as asked
 from scheduler.services import simulations
 from scheduler.services.simulations import File
 from scheduler.simulator.lab import research_lab
+from scheduler.simulator.policy_table import COLUMNS
 
 PER_PAGE = 30
 SCENARIOS_OFFERED = 30
@@ -148,8 +151,10 @@ class SimulationPage(Page):
 def context_of(row: Simulation, person: Person) -> dict[str, Any]:
     """Everything that the page shows."""
     parts = asked.parts_of(row)
-    is_sweep = row.kind == Simulation.Kind.SWEEP
-    sides = None if is_sweep or not any(part.figures for part in parts) else asked.sides(row, parts)
+    is_sweep, is_policies = row.kind == Simulation.Kind.SWEEP, row.kind == Simulation.Kind.POLICIES
+    sides = None
+    if not is_sweep and not is_policies and any(part.figures for part in parts):
+        sides = asked.sides(row, parts)
     return {
         "here": "simulator",
         "simulation": row,
@@ -158,10 +163,17 @@ def context_of(row: Simulation, person: Person) -> dict[str, Any]:
         "progress": asked.progress(parts),
         "told": None if sides is None else tables.told(sides, row.cluster),
         "sweep": tables.sweep_table(row, asked.sweep_lines(row, parts)) if is_sweep else None,
+        "compared": policies_told(row, parts) if is_policies else None,
         "can_change": asked.may_cancel(person, row),
         "poll_s": POLL_S,
         "action": new_action(),
     }
+
+
+def policies_told(row: Simulation, parts: list[SimulationPart]) -> policy_tables.Told:
+    """What has finished of a comparison over seeds; with charts once it is over, as a page that is redrawn flickers."""
+    what = "charts" if row.is_over else "tables"
+    return policy_tables.told(asked.policies_compared(row, parts), with_charts=what)
 
 
 class ChangeSimulation(Page):
@@ -204,7 +216,11 @@ class SimulationFile(Page):
             if stored is None:
                 raise Http404(gettext("Its scenario has not been made yet."))
             return download(f"simulation-{row.pk}.json", "application/json", zlib.decompress(bytes(stored)))
-        return csv_response(f"simulation {row.pk}", tables.CSV_HEADER, tables.csv_rows(asked.parts_of(row)))
+        parts = asked.parts_of(row)
+        if row.kind == Simulation.Kind.POLICIES:
+            compared = asked.policies_compared(row, parts)
+            return csv_response(f"simulation {row.pk}", COLUMNS, policy_tables.csv_rows(compared))
+        return csv_response(f"simulation {row.pk}", tables.CSV_HEADER, tables.csv_rows(parts))
 
 
 def download(name: str, kind: str, content: bytes) -> HttpResponse:

@@ -25,6 +25,7 @@ class Simulation(models.Model):
         COMPARISON = "comparison", gettext_lazy("policies side by side")
         WHAT_IF = "what_if", gettext_lazy("what if the shares were others")
         SWEEP = "sweep", gettext_lazy("a knob swept")
+        POLICIES = "policies", gettext_lazy("policies compared over seeds")
 
     class State(models.TextChoices):
         WAITING = "waiting", gettext_lazy("Waiting")
@@ -85,7 +86,8 @@ class SimulationPart(models.Model):
 
     `change` says what is different (`scheduler`, `policy` knobs, `shares`, ...); `figures` what came out
     (scheduler/simulator/comparison.py); `runs` are the records of all runs (scheduler/simulator/recorded.py), null
-    until it has finished, and in sweeps, which keep the figures of the whole only.
+    until it has finished, and in sweeps, which keep the figures of the whole only. Where policies are compared over
+    seeds there are no runs either, and `figures` are measures (scheduler/simulator/measures.py).
     """
 
     simulation = models.ForeignKey(Simulation, models.CASCADE, related_name="parts")

@@ -13,7 +13,10 @@ from budgets.authority import INSIDE_ROLES, may, nodes_with
 from budgets.models import BudgetNode, Person
 from scheduler.authority import is_operator
 from scheduler.models import Simulation, SimulationPart
+from scheduler.simulator import policy_table
 from scheduler.simulator.comparison import CLASSES
+from scheduler.simulator.intervals import Again
+from scheduler.simulator.policy_table import Line
 from scheduler.simulator.scenario import ROOT
 from scheduler.simulator.sweeps import KNOBS, said, table
 
@@ -86,6 +89,27 @@ class SweepLine:
     runs: int
     wanted: int
     spreads: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PoliciesCompared:
+    """Policies over seeds; the others are compared with the first.
+
+    Attributes:
+        policies: their names.
+        seeds: how many runs each has.
+        again: what the seeds after the first are.
+        lines: `policy_table.table`, a line for each policy.
+        done: how many runs of each have finished.
+        real: the measures of what really happened, where it is history.
+    """
+
+    policies: Sequence[str]
+    seeds: int
+    again: Again
+    lines: Sequence[Line]
+    done: Sequence[int]
+    real: Mapping[str, Any] | None
 
 
 def visible(person: Person) -> QuerySet[Simulation]:
@@ -204,6 +228,23 @@ def _nodes(parts: Sequence[SimulationPart], base: int | None) -> list[NodeLine]:
         lines.append(NodeLine(code, depth, not below, rows.get(code), charged, changes(code), deliveries))
         stack += [(child, depth + 1) for child in sorted(below, key=most_lost, reverse=True)]
     return lines
+
+
+def policies_compared(simulation: Simulation, parts: Sequence[SimulationPart]) -> PoliciesCompared:
+    """Policies side by side, over the runs that have finished."""
+    names: list[str] = simulation.asked["policies"]
+    seeds: int = simulation.asked["seeds"]
+    runs: list[list[Mapping[str, Any] | None]] = [[None] * seeds for _ in names]
+    real = None
+    for part in parts:
+        if not part.number:
+            real = part.figures
+        else:
+            seed, place = divmod(part.number - 1, len(names))
+            runs[place][seed] = part.figures
+    again = Again(simulation.asked.get("again", Again.ALONE))
+    done = [sum(run is not None for run in of_it) for of_it in runs]
+    return PoliciesCompared(names, seeds, again, policy_table.table(runs, again), done, real)
 
 
 def sweep_lines(simulation: Simulation, parts: Sequence[SimulationPart]) -> list[SweepLine]:

@@ -27,8 +27,12 @@ from django.utils import timezone
 from budgets.errors import InputError
 from scheduler.models import Simulation, SimulationPart
 from scheduler.queries import overviews, stretch
-from scheduler.simulator import Scenario, ScenarioError, parse, simulate
+from scheduler.simulator import Scenario, ScenarioError, parse, policy_table, simulate
 from scheduler.simulator.comparison import figures, wait_error, waits_by_workload
+from scheduler.simulator.intervals import Again
+from scheduler.simulator.lab import research_lab
+from scheduler.simulator.measures import measure_history
+from scheduler.simulator.named_policies import NamedPolicy
 from scheduler.simulator.recorded import pack
 from scheduler.simulator.variants import changed, with_more
 from scheduler.simulator.written import as_file
@@ -115,8 +119,10 @@ def prepare(simulation_id: int) -> bool:
 
 def _store_prepared(row: Simulation, found: stretch.Stretch, scenario: Scenario) -> bool:
     now = timezone.now()
+    is_measured = row.kind == Simulation.Kind.POLICIES
     with transaction.atomic():
         is_first = Simulation.objects.filter(pk=row.pk, scenario=None, state__in=OPEN).update(
+            asked=row.asked | how_again(row.kind, scenario, row.asked),
             scenario=zlib.compress(json.dumps(as_file(scenario)).encode()),
             measured=waits_by_workload(found.real),
             notes=list(found.notes),
@@ -130,8 +136,8 @@ def _store_prepared(row: Simulation, found: stretch.Stretch, scenario: Scenario)
                 progress_percent=100,
                 started_at=now,
                 ended_at=now,
-                figures=figures(found.real),
-                runs=pack(found.real),
+                figures=measure_history(found.real) if is_measured else figures(found.real),
+                runs=None if is_measured else pack(found.real),
             )
             send(row)
     return bool(is_first)
@@ -176,9 +182,11 @@ def run_part(part_id: int) -> bool:
     return _end(part, State.FINISHED, figures=told, runs=runs, took_ms=took_ms, progress_percent=100)
 
 
-def _outcome(part: SimulationPart) -> tuple[dict[str, Any], bytes | None]:
+def _outcome(part: SimulationPart) -> tuple[Mapping[str, Any], bytes | None]:
     """Figures and packed runs of a part; in sweeps, which may have hundreds of parts, only the figures of the whole."""
     simulation = part.simulation
+    if simulation.kind == Simulation.Kind.POLICIES:
+        return _measured(part), None
     seed = part.change.get("seed", 0)
     scenario = changed(scenario_of(simulation), part.change, Random(seed) if seed else None)
     outcome = simulate(scenario, on_progress=_Reporter(part, scenario))
@@ -189,6 +197,32 @@ def _outcome(part: SimulationPart) -> tuple[dict[str, Any], bytes | None]:
         del told["nodes"]
         return told, None
     return told, pack(outcome)
+
+
+def _measured(part: SimulationPart) -> Mapping[str, Any]:
+    """The measures of a policy on the work of a seed; seed 1 is the work as it is."""
+    asked, seed = part.simulation.asked, part.change["seed"]
+    if "lab" in asked:
+        scenario = parse(laboratory(seed, **asked["lab"]))
+    else:
+        scenario = scenario_of(part.simulation)
+        scenario = policy_table.again(scenario, Again(asked["again"]), Random(seed) if seed > 1 else None)
+    policy = NamedPolicy(part.name, part.change["policy"])
+    return policy_table.run(scenario, policy, _Reporter(part, scenario))
+
+
+def laboratory(seed: int, *, days: int, gpus: int) -> str:
+    """The scenario file of an invented laboratory."""
+    return json.dumps(research_lab(Random(seed), seed=seed, days=days, gpus=gpus))
+
+
+def how_again(kind: str, scenario: Scenario, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What is remembered of how the work of the seeds after the first comes, where there are any."""
+    if kind != Simulation.Kind.POLICIES:
+        return {}
+    if "lab" in asked:
+        return {"again": Again.INVENTED if asked["seeds"] > 1 else Again.ALONE}
+    return {"again": policy_table.how_again(scenario, asked["seeds"])}
 
 
 def scenario_of(simulation: Simulation) -> Scenario:

@@ -23,11 +23,14 @@ from budgets.errors import InputError, NotAllowed
 from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person
 from scheduler.models import Simulation, SimulationPart
 from scheduler.services import simulating
-from scheduler.simulator import ScenarioError, parse
+from scheduler.simulator import Scenario, ScenarioError, named_policies, parse
+from scheduler.simulator.lab import check_size
 from scheduler.simulator.scenario import ROOT
-from scheduler.simulator.sweeps import KNOBS, parts, read_values, said
+from scheduler.simulator.sweeps import KNOBS, MOST_PARTS, parts, read_values, said
 from scheduler.simulator.variants import UNASSIGNED, changed, with_more
 from scheduler.simulator.written import as_file
+from scheduler.traces import TraceError, counted
+from scheduler.traces.scenarios import GPUS_PER_NODE, on_plain_nodes
 
 MOST_AT_ONCE = 3
 """Simulations of one person that are not over."""
@@ -40,6 +43,12 @@ FILE_BYTES = 16 * 1024 * 1024
 """Of a scenario file, and of a file with more work."""
 MOST_WORKLOADS = 100_000
 TITLE_LENGTH = 160
+MOST_SEEDS = 20
+POLICY_LENGTH = 100
+MOST_LABORATORY = 20_000
+"""Days times GPUs of an invented laboratory that the portal's workers simulate, which then takes minutes."""
+MOST_TRACE_GPUS = 100_000
+LABORATORY = "laboratory"
 AS_THEY_WERE = "as they were"
 """The variant of a what-if that changes nothing."""
 
@@ -67,6 +76,14 @@ class Variant:
 
     name: str
     policy: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Laboratories:
+    """Invented laboratories of so many days and GPUs, each seed one of its own."""
+
+    days: int
+    gpus: int
 
 
 Source = File | History
@@ -238,6 +255,94 @@ def sweep(
     return _ask(Simulation.Kind.SWEEP, by, source, named, title=title, more=more, action=action, now=now, asked=asked)
 
 
+def compare_policies(
+    *,
+    by: Person | None,
+    source: Source | Laboratories,
+    policies: Sequence[str],
+    seeds: int = 1,
+    title: str = "",
+    more: File | None = None,
+    action: str = "",
+    now: datetime | None = None,
+) -> Simulation:
+    """Ask for policies on the same work, seed by seed, with how sure their differences are.
+
+    Args:
+        by, title, more, action, now: as for `compare`.
+        source: as for `compare`; or invented laboratories.
+        policies: names as `named_policies.read` takes them; the others are compared with the first.
+        seeds: 1 to 20. The first is the work as it is; in the others it comes again (`policy_table.again`).
+
+    Raises:
+        InputError: names the field: policies, seeds, or as for `compare`.
+    """
+    try:
+        chosen = named_policies.read_all(policies)
+    except ScenarioError as error:
+        raise InputError("policies", str(error)) from None
+    if not chosen:
+        raise InputError("policies", gettext("at least one is needed"))
+    for policy in chosen:
+        if len(policy.name) > POLICY_LENGTH:
+            raise InputError(
+                "policies",
+                gettext("{policy}…: at most {most} characters").format(policy=policy.name[:40], most=POLICY_LENGTH),
+            )
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError("seeds", gettext("must be 1 to {most}, not {seeds}").format(most=MOST_SEEDS, seeds=seeds))
+    if len(chosen) * seeds > MOST_PARTS:
+        raise InputError(
+            "seeds",
+            gettext("{policies} policies times {seeds} seeds are more than {most} runs").format(
+                policies=len(chosen), seeds=seeds, most=MOST_PARTS
+            ),
+        )
+    asked: dict[str, Any] = {"policies": [policy.name for policy in chosen], "seeds": seeds}
+    if isinstance(source, Laboratories):
+        if (fault := check_size(days=source.days, gpus=source.gpus)) is not None:
+            raise InputError(fault[0].removeprefix("--"), fault[1])
+        if more is not None:
+            raise InputError("more", gettext("is laid over one scenario, and each laboratory is another"))
+        if source.days * source.gpus > MOST_LABORATORY:
+            raise InputError("days", gettext("times GPUs must be at most {most:,} here").format(most=MOST_LABORATORY))
+        asked["lab"] = {"days": source.days, "gpus": source.gpus}
+        source = File(f"{LABORATORY}-{source.days}d-{source.gpus}.json", simulating.laboratory(1, **asked["lab"]))
+    changes = [
+        (
+            policy.name if seeds == 1 else f"{policy.name}, seed {seed}",
+            {"policy": dict(policy.knobs), "seed": seed},
+        )
+        for seed in range(1, seeds + 1)
+        for policy in chosen
+    ]
+    return _ask(
+        Simulation.Kind.POLICIES, by, source, changes, title=title, more=more, action=action, now=now, asked=asked
+    )
+
+
+def from_trace(name: str, content: str, gpus: int) -> File:
+    """A trace (CSV, SWF or Alibaba's pods) as a scenario on nodes of 8 GPUs, with contracts of at most an hour.
+
+    Raises:
+        InputError: names gpus, or the trace with its row and field.
+    """
+    if not 1 <= gpus <= MOST_TRACE_GPUS or gpus % GPUS_PER_NODE:
+        raise InputError(
+            "gpus",
+            gettext("must be a multiple of {node} up to {most:,}, not {gpus}").format(
+                node=GPUS_PER_NODE, most=MOST_TRACE_GPUS, gpus=gpus
+            ),
+        )
+    try:
+        jobs = counted.read_any(content)
+    except TraceError as error:
+        raise InputError("trace", str(error)) from None
+    if not jobs:
+        raise InputError("trace", gettext("there are no jobs in it"))
+    return File(name, json.dumps(on_plain_nodes(jobs, name=name, gpus=gpus)))
+
+
 def _ask(
     kind: str,
     by: Person | None,
@@ -261,7 +366,10 @@ def _ask(
     row = Simulation(kind=kind, made_by=by, made_at=at, action=action, parent=parent, title=title)
     if isinstance(source, File):
         said_of_it["file"] = source.name
-        row.scenario = _checked(source, more, changes)
+        base = _checked(kind, source, more, changes)
+        content = source.content if more is None else json.dumps(as_file(base))
+        row.scenario = zlib.compress(content.encode())
+        said_of_it |= simulating.how_again(kind, base, dict(asked or {}))
     else:
         _check_time(source, at)
         said_of_it["cluster"] = source.cluster.name
@@ -314,8 +422,8 @@ def _check_time(source: History, now: datetime) -> None:
         raise InputError("from", gettext("at most {days} weeks can be replayed").format(days=LONGEST.days // 7))
 
 
-def _checked(source: File, more: File | None, changes: Sequence[tuple[str, dict[str, Any]]]) -> bytes:
-    """The scenario's text, compressed, when it is a scenario that every variant can be made of."""
+def _checked(kind: str, source: File, more: File | None, changes: Sequence[tuple[str, dict[str, Any]]]) -> Scenario:
+    """The scenario, with what is laid over it, when it is one that every variant can be made of."""
     for field_name, file in (("scenario", source), ("more", more)):
         if file is not None and len(file.content) > FILE_BYTES:
             raise InputError(
@@ -341,13 +449,14 @@ def _checked(source: File, more: File | None, changes: Sequence[tuple[str, dict[
         base = base if more is None else with_more(base, more.content)
     except ScenarioError as error:
         raise InputError("more", str(error)) from None
-    for name, change in changes:
+    once = {json.dumps(change | {"seed": 0}, sort_keys=True): (name, change) for name, change in reversed(changes)}
+    for name, change in once.values():
         try:
             changed(base, change, None)
         except ScenarioError as error:
-            raise InputError("variants", f"{name}: {error}") from None
-    content = source.content if more is None else json.dumps(as_file(base))
-    return zlib.compress(content.encode())
+            field_name = "policies" if kind == Simulation.Kind.POLICIES else "variants"
+            raise InputError(field_name, f"{name}: {error}") from None
+    return base
 
 
 # --- cancelling, trying again -----------------------------------------------------------------------------------------

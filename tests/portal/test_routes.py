@@ -252,6 +252,8 @@ ROUTES = [
     same("simulator/", "/simulator/"),
     same("simulator/new/", "/simulator/new/"),
     Route("simulator/new/", "/simulator/new/", (SIGN_IN, 400, 400, 400, 400), "post"),
+    same("simulator/policies/", "/simulator/policies/"),
+    Route("simulator/policies/", "/simulator/policies/", (SIGN_IN, 400, 400, 400, 400), "post"),
     same("simulator/<int:number>/", "/simulator/{simulation}/"),
     same("simulator/<int:number>/", "/simulator/{simulation}/", htmx=True),
     Route("simulator/<int:number>/cancel/", "/simulator/{simulation}/cancel/", (SIGN_IN, 405, 405, 405, 405)),

@@ -240,7 +240,7 @@ def test_a_mean_over_seeds_has_students_interval() -> None:
     assert found is not None
     half = 2.776 * stdev(values) / 5**0.5
     assert (found.value, found.runs) == (6.0, 5)
-    assert (found.low, found.high) == (pytest.approx(6 - half), pytest.approx(6 + half))
+    assert [found.low, found.high] == pytest.approx([6 - half, 6 + half])
     assert interval([3.0], Again.ALONE) == (3.0, None, None, 1)
     assert interval([None, None], Again.MOVED) is None
     assert interval([None, 2.0, 4.0], Again.MOVED) == pytest.approx((3.0, 3 - 12.706, 3 + 12.706, 2))
