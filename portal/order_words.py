@@ -19,6 +19,11 @@ def inside_a_project(policy: Policy) -> str:
         )
     if policy.leaf_order == "shortest":
         return gettext("Inside a project the higher priority goes first, then who is thought to take less time.")
+    if policy.leaf_order == "themis":
+        return gettext(
+            "Inside a project the higher priority goes first, then who is further behind the time that a fair share "
+            "would have taken."
+        )
     return gettext("Inside a project the higher priority goes first, then who submitted first.")
 
 
@@ -28,6 +33,8 @@ def ahead_inside(policy: Policy) -> str:
         return gettext("Same project and priority, and less service attained, or earlier")
     if policy.leaf_order == "shortest":
         return gettext("Same project and priority, and thought to take less time, or earlier")
+    if policy.leaf_order == "themis":
+        return gettext("Same project and priority, and further behind a fair share, or earlier")
     return gettext("Same project and priority, submitted earlier")
 
 

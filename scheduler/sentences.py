@@ -16,6 +16,10 @@ REASONS = (
         "{code} took its {amount}. Its contract was over, and {code} has attained less service in the same project."
     ),
     gettext_noop(
+        "{code} took its {amount}. Its contract was over, and {code} is further behind the time that a fair share would "
+        "have taken in the same project."
+    ),
+    gettext_noop(
         "{code} took its {amount}. Its contract was over, and {name} had been served less of its share than {name_2}."
     ),
     gettext_noop("{code} took its {amount}. Its contract was over, and these had been promised to {code} from now on."),

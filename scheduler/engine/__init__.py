@@ -8,7 +8,7 @@ from .cycle import decide, order
 from .explain import amount, places
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
-from .policies import Predictor, cassini, leaf_order_of
+from .policies import Crowd, Crowds, Predictor, auction, cassini, leaf_order_of, themis
 from .policies.half_life import decay_per_s, decayed_milli_s
 from .policy import ENGINE_VERSION, LEAF_ORDERS, TREE_ORDERS, Policy
 from .reasons import Code
@@ -19,6 +19,7 @@ from .values import (
     DEVICE_MILLI,
     NO_SERVICE,
     Action,
+    Arrival,
     BudgetNode,
     Claim,
     Decision,
@@ -43,11 +44,14 @@ __all__ = [
     "NO_SERVICE",
     "TREE_ORDERS",
     "Action",
+    "Arrival",
     "BudgetNode",
     "BudgetTree",
     "Candidate",
     "Claim",
     "Code",
+    "Crowd",
+    "Crowds",
     "Decision",
     "Health",
     "LeafUse",
@@ -65,6 +69,7 @@ __all__ = [
     "Window",
     "Workload",
     "amount",
+    "auction",
     "cassini",
     "choose_whole_nodes",
     "comparisons",
@@ -78,5 +83,6 @@ __all__ = [
     "refusal",
     "refusal_in",
     "stay_until_s",
+    "themis",
     "whole_order",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-LEAF_ORDERS = ("priority", "tiresias", "gittins", "shortest")
+LEAF_ORDERS = ("priority", "tiresias", "gittins", "shortest", "themis")
 """Who goes first inside a leaf, of one priority (policies/): by first submission; by attained service; likewise, and in
-a queue by the Gittins index; by predicted duration."""
+a queue by the Gittins index; by predicted duration; by finish-time fairness."""
 MOST_QUEUES = 16
 """Queues of attained service, but for the last."""
 MOST_SAMPLES = 1_000
@@ -26,7 +26,9 @@ class Policy:
     exact fraction so that comparisons stay integer cross-multiplications. `tree_order` is one of `TREE_ORDERS`, where
     `half_life_s` counts only for the second, and `lookback_s` not for it. `leaf_order` is one of `LEAF_ORDERS`;
     `attained_limits` are where the queues of attained service end, in device-seconds; `service_samples` what workloads
-    like those to come have needed in all, for the Gittins index, likewise.
+    like those to come have needed in all, for the Gittins index, likewise. Who has run, has attained so much that it is
+    in a later queue, and has waited since for `promote_knob` times as long as it had executed, is in the first queue
+    again (Tiresias' starvation knob; 0 is never). Finish-time fairness is worked out each `round_s`.
     """
 
     lookback_s: int = 604_800
@@ -46,6 +48,8 @@ class Policy:
     leaf_order: str = "priority"
     attained_limits: tuple[int, ...] = (3_250, 7_200)
     service_samples: tuple[int, ...] = ()
+    promote_knob: Fraction = Fraction(0)
+    round_s: int = 1_200
 
     @property
     def decay_s(self) -> int | None:
@@ -70,7 +74,7 @@ class Policy:
             raise ValueError(f"attained_limits: must be 1 to {MOST_QUEUES} numbers that rise from above 0")
         if len(self.service_samples) > MOST_SAMPLES or any(each < 0 for each in self.service_samples):
             raise ValueError(f"service_samples: must be up to {MOST_SAMPLES:,} numbers of at least 0")
-        for name in ("lookback_s", "pass_every_s", "min_runtime_min_s", "half_life_s"):
+        for name in ("lookback_s", "pass_every_s", "min_runtime_min_s", "half_life_s", "round_s"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1 s")
         if self.min_runtime_min_s > self.min_runtime_max_s:

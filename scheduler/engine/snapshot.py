@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from .cluster import HeldRun, Nodes, NodeState
+from .policies.crowds import NOBODY, Crowd, Crowds
 from .policies.leaf import LeafOrder
 from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
@@ -49,6 +50,7 @@ class Snapshot:
         unit: what the cluster is made of, as people call one of it.
         packing: on which node what is free is taken; set before the first pass.
         leaf_order: who goes first inside a leaf, of one priority; None is by first submission (section 3, rule 3).
+        crowds: who contends inside leaves, where the order has rounds; else None.
     """
 
     def __init__(
@@ -62,8 +64,9 @@ class Snapshot:
         unit: str = "GPU",
         leaf_order: LeafOrder | None = None,
         half_life_s: int | None = None,
+        crowds: Mapping[str, Crowd] | None = None,
     ) -> None:
-        """An idle cluster with an empty queue and no past."""
+        """An idle cluster with an empty queue and no past; `crowds` as `build` has it."""
         self.now_s = now_s
         self.lookback_s = lookback_s
         self.half_life_s = half_life_s
@@ -88,6 +91,11 @@ class Snapshot:
         self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, kind, id): what time alone will change
+        self._changes_s: dict[str, int] = {}  # when time alone gives one that waits another place in its leaf
+        self.crowds: Crowds | None = None
+        if leaf_order is not None and leaf_order.round_s is not None:
+            self.crowds = Crowds(leaf_order.round_s, now_s, crowds or {})
+            heappush(self._timers, (self.crowds.next_round_s(now_s), "round", ""))
         for node in self.nodes.by_name.values():
             self._watch(node)
 
@@ -109,6 +117,7 @@ class Snapshot:
         unit: str = "GPU",
         leaf_order: LeafOrder | None = None,
         half_life_s: int | None = None,
+        crowds: Mapping[str, Crowd] | None = None,
     ) -> Snapshot:
         """A snapshot from frozen values, as rows give them.
 
@@ -127,6 +136,7 @@ class Snapshot:
             unit: what the cluster is made of, as people call one of it ("GPU", "core").
             leaf_order: who goes first inside a leaf, of one priority; None is by first submission.
             half_life_s: the policy's `decay_s`.
+            crowds: who contended inside each leaf at the beginning of the round, where the order has rounds.
 
         Raises:
             ValueError: values that contradict each other; names which.
@@ -140,6 +150,7 @@ class Snapshot:
             unit=unit,
             leaf_order=leaf_order,
             half_life_s=half_life_s,
+            crowds=crowds,
         )
         snapshot.tree.add_ended_use(use)
         for run in runs:
@@ -149,6 +160,7 @@ class Snapshot:
         for workload in held:
             snapshot.leaf(workload.leaf)
             snapshot.held[workload.id] = workload
+            snapshot._contend(workload.leaf, +1)
         for claim in claims:
             if claim.workload in snapshot.queued:
                 snapshot.claim(claim)
@@ -188,6 +200,10 @@ class Snapshot:
                 self._end_contract(self.runs[name])
             elif kind == "level":
                 self._rank_run(self.runs[name])
+            elif kind == "turn":
+                self._rank_again(self.queued[name])
+            elif kind == "round":
+                self._begin_round()
             else:
                 self.nodes.index(self.nodes.by_name[name], at_s)
         self.now_s = now_s
@@ -202,6 +218,10 @@ class Snapshot:
         """Whether a timer was not overtaken: its run goes on, its node still changes then."""
         if kind == "level":
             return name in self.runs and self.runs[name].leave_by_s is None
+        if kind == "turn":
+            return self._changes_s.get(name) == at_s
+        if kind == "round":
+            return True
         if kind == "run":
             run = self.runs.get(name)
             return run is not None and run.contract_end_s == at_s and run.leave_by_s is None
@@ -238,19 +258,59 @@ class Snapshot:
             self.tree.ask(leaf, _kind(workload), asks=True)
         insort(entries, entry_of(workload))
         queue.join_group(workload, self.told)
+        self._contend(leaf.id, +1)
 
     def _ranked(self, workload: Workload, order: LeafOrder) -> Workload:
         """The same with its place in the leaf, as it is from now on."""
-        standing = order.waiting(workload, self.now_s)
+        standing = order.waiting(workload, self.now_s, self._crowd_of(workload.leaf))
+        if standing.changes_at_s is None:
+            self._changes_s.pop(workload.id, None)
+        elif self._changes_s.get(workload.id) != standing.changes_at_s:
+            self._changes_s[workload.id] = standing.changes_at_s
+            heappush(self._timers, (standing.changes_at_s, "turn", workload.id))
         if (standing.level, standing.turn) == (workload.level, workload.turn):
             return workload
         return replace(workload, level=standing.level, turn=standing.turn)
+
+    def _rank_again(self, workload: Workload) -> None:
+        """Time has passed: give one that waits the place in its leaf that it has from now on."""
+        assert self.leaf_order is not None
+        ranked = self._ranked(workload, self.leaf_order)
+        if ranked is workload:
+            return
+        queue = self.queues[workload.leaf]
+        entries = queue.of(workload)
+        del entries[bisect_left(entries, entry_of(workload))]
+        insort(entries, entry_of(ranked))
+        if workload.id not in self.claims:
+            queue.leave_group(workload, self.told)
+            queue.join_group(ranked, self.told)
+        self.queued[workload.id] = ranked
+
+    def _begin_round(self) -> None:
+        """Everybody's place in a leaf is worked out anew."""
+        assert self.crowds is not None
+        self.crowds.begin_round(self.now_s)
+        for workload in list(self.queued.values()):
+            self._rank_again(workload)
+        for run in self.runs.values():
+            self._rank_run(run)
+        heappush(self._timers, (self.crowds.next_round_s(self.now_s), "round", ""))
+
+    def _crowd_of(self, leaf: str) -> Crowd:
+        return NOBODY if self.crowds is None else self.crowds.at_round.get(leaf, NOBODY)
+
+    def _contend(self, leaf: str, number: int) -> None:
+        """So many more workloads contend inside a leaf; where `number` is negative, fewer."""
+        if self.crowds is not None:
+            self.crowds.come(leaf, number, self.now_s)
 
     def _rank_run(self, run: HeldRun) -> None:
         """Note how urgent a run is among those of its leaf, from now on."""
         if self.leaf_order is None:
             return
-        standing = self.leaf_order.running(run.size_milli, run.service, run.running_s, self.now_s)
+        crowd = self._crowd_of(run.leaf.id)
+        standing = self.leaf_order.running(run.size_milli, run.service, run.running_s, self.now_s, crowd)
         if standing.changes_at_s is not None:
             heappush(self._timers, (standing.changes_at_s, "level", run.id))
         urgency = urgency_of(run.priority, standing.level)
@@ -274,6 +334,8 @@ class Snapshot:
             self.tree.ask(self.leaf(workload.leaf), _kind(workload), asks=False)
         if not queue.funded and not queue.unallocated:
             del self.queues[workload.leaf]
+        self._changes_s.pop(workload_id, None)
+        self._contend(workload.leaf, -1)
         return workload
 
     def tell(self, workload_id: str, code: str) -> None:
@@ -293,11 +355,18 @@ class Snapshot:
 
     def hold(self, workload_id: str) -> None:
         """Take a workload out of the queue until it may return."""
-        self.held[workload_id] = self.dequeue(workload_id)
+        workload = self.held[workload_id] = self.dequeue(workload_id)
+        self._contend(workload.leaf, +1)
 
     def release(self, workload_id: str) -> None:
         """A held workload returns to its old place."""
-        self.enqueue(self.held.pop(workload_id))
+        self.enqueue(self.forget_held(workload_id))
+
+    def forget_held(self, workload_id: str) -> Workload:
+        """A held workload is held no longer: it returns, or was cancelled."""
+        workload = self.held.pop(workload_id)
+        self._contend(workload.leaf, -1)
+        return workload
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
@@ -317,6 +386,7 @@ class Snapshot:
             self.commit(held.leaf, held.size_milli * held.min_runtime_s)
         if held.running_s is not None:
             self._run_contract(held, held.running_s)
+        self._contend(held.leaf.id, +1)
         self._rank_run(held)
 
     def begin(self, run_id: str) -> None:
@@ -339,6 +409,7 @@ class Snapshot:
         if run.funded and run.leave_by_s is None:
             self._drop_contract(run)
         self.vacate(run)
+        self._contend(run.leaf.id, -1)
         for node in (self.tree.root, *run.leaf.path):
             window = node.account.window(funded=run.funded)
             window.bring_to(self.now_s)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 DEVICE_MILLI = 1_000
 """One whole device."""
@@ -78,20 +78,42 @@ class Node:
     taken_milli: int = 0  # held by what nobody here can tell to leave, such as other people's jobs on a shared cluster
 
 
+class Arrival(NamedTuple):
+    """When a workload came into its leaf, and what its leaf had seen by then (policies/crowds.py).
+
+    Attributes:
+        at_s: its first submission.
+        crowd_s: workload-seconds of its leaf until `since_s`.
+        since_s: from when on they are counted for it: its submission, where nothing hides what was before.
+    """
+
+    at_s: int
+    crowd_s: int
+    since_s: int
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """What an order inside a leaf may go by beside priorities.
 
     Attributes:
-        attained_milli_s: what a workload has executed so far, by what it held: waiting and starting up are not in it.
-            Of a run: what its workload had before it.
+        attained_milli_s: what a workload has executed so far, by what it held: waiting and starting up are not in it,
+            nor what was forgiven. Of a run, here and below: what its workload had before it.
         first_started_s: when it held devices for the first time; None if it never has.
         predicted_s: how long it is thought to execute in all; None where nobody knows.
+        executed_s: how long it has executed in all.
+        forgiven_s: how much of that counts no more, since it had to wait for too long (Tiresias' promotion).
+        waits_since_s: when its last run ended; None for one that has not run, and of a run.
+        arrival: when it came; None where the order does not ask.
     """
 
     attained_milli_s: int = 0
     first_started_s: int | None = None
     predicted_s: int | None = None
+    executed_s: int = 0
+    forgiven_s: int = 0
+    waits_since_s: int | None = None
+    arrival: Arrival | None = None
 
 
 NO_SERVICE = Service()

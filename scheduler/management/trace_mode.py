@@ -7,6 +7,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -29,6 +30,7 @@ def add_options(parser: CommandParser) -> None:
     options.add_argument("--gpus", type=int, metavar="N", help="how many there are")
     options.add_argument("--scheduler", metavar="NAME", help=f"one of {', '.join(COUNTING_SCHEDULERS)}")
     options.add_argument("--placement", metavar="NAME", help="count: wherever GPUs are free (the only one)")
+    options.add_argument("--promote-knob", metavar="X", help="tiresias: X times what one has executed it waits at most")
     options.add_argument("--runs-csv", metavar="OUT", help=f"write {','.join(RUN_COLUMNS)}")
 
 
@@ -39,7 +41,7 @@ def is_asked_for(options: Mapping[str, Any]) -> bool:
         CommandError: it is about both a scenario and a trace, or about neither.
     """
     if options["trace"] is None:
-        for option in ("gpus", "scheduler", "placement", "runs_csv"):
+        for option in ("gpus", "scheduler", "placement", "promote_knob", "runs_csv"):
             if options[option] is not None:
                 fail(f"--{option.replace('_', '-')}", "belongs to --trace FILE")
         if options["file"] is None:
@@ -62,10 +64,11 @@ def run(options: Mapping[str, Any], write: Callable[[str], object]) -> None:
     began_s = time.perf_counter()
     scheduler = _one_of("--scheduler", options["scheduler"], tuple(COUNTING_SCHEDULERS))
     _one_of("--placement", options["placement"] or "count", PLACEMENTS)
+    promote_knob = _promote_knob(options["promote_knob"], scheduler)
     capacity_milli = _capacity_milli(options["gpus"])
     jobs = _jobs(options["trace"])
     try:
-        stays = replay(jobs, capacity_milli, scheduler)
+        stays = replay(jobs, capacity_milli, scheduler, promote_knob)
     except CannotReplay as error:
         fail(options["trace"], str(error))
     if options["runs_csv"] is not None:
@@ -94,6 +97,20 @@ def _capacity_milli(gpus: int | None) -> int:
     if not 1 <= gpus <= LARGEST:
         fail("--gpus", f"must be from 1 to {LARGEST}, but is {gpus}")
     return gpus * 1_000
+
+
+def _promote_knob(value: str | None, scheduler: str) -> Fraction:
+    if value is None:
+        return Fraction(0)
+    if scheduler != "tiresias":
+        fail("--promote-knob", f"belongs to tiresias, not to {scheduler}")
+    try:
+        knob = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        fail("--promote-knob", f"must be a number such as 0.5 or 8, not {value[:40]!r}")
+    if not 0 <= knob <= LARGEST:
+        fail("--promote-knob", f"must be from 0 to {LARGEST}, but is {value[:40]}")
+    return knob
 
 
 def _one_of(option: str, value: str | None, known: Sequence[str]) -> str:

@@ -90,6 +90,10 @@ class Workload(models.Model):
     cancel_asked_at = SecondField(null=True, blank=True)
     progress_s = models.PositiveIntegerField(default=0, help_text="run time kept over preemptions")
     preemptions = models.PositiveIntegerField(default=0)
+    forgiven_s = models.PositiveIntegerField(
+        default=0, db_default=0, help_text="of its progress, what counts no more for the order inside its leaf"
+    )
+    requeued_at = SecondField(null=True, blank=True, help_text="when its last run ended, and it returned to the queue")
     predicted_s = models.PositiveIntegerField(
         null=True, blank=True, help_text="how long it was thought to execute, where the order inside its leaf asks"
     )

@@ -220,6 +220,8 @@ def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]
         Second("submitted_at"),
         "progress_s",
         Second("first_started_at"),
+        "forgiven_s",
+        Second("requeued_at"),
     )
     return {
         pk: {
@@ -229,11 +231,14 @@ def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]
             "submitted_s": submitted_s,
             "progress_s": progress_s,
             "first_started_s": first_started_s,
+            "forgiven_s": forgiven_s,
+            "requeued_s": requeued_s,
         }
-        for pk, state, leaf_id, priority, reason_code, submitted_s, progress_s, first_started_s in rows.values_list(
-            *columns
-        )
-    }
+        for (
+            pk, state, leaf_id, priority, reason_code,
+            submitted_s, progress_s, first_started_s, forgiven_s, requeued_s,
+        ) in rows.values_list(*columns)
+    }  # fmt: skip
 
 
 def seen_runs(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:

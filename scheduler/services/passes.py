@@ -206,6 +206,7 @@ def _start(work: Work) -> None:
     Workload.objects.filter(pk__in=ids, state=Workload.State.QUEUED).update(
         state=Workload.State.STARTING, first_started_at=Coalesce(F("first_started_at"), work.at), place=None
     )
+    _forgive(work, starts)
     keys = bulk.keys(Run, len(starts))
     bulk.copy(Run, RUN, _runs_of(work, starts, ids, keys))
     bulk.copy(
@@ -226,6 +227,19 @@ def _start(work: Work) -> None:
         Entry(Kind.RUN_STARTED, workload_id=workload_id, run_id=run) for workload_id, run in zip(ids, keys, strict=True)
     ]
     work.node_ids |= {node_id for each in starts for node_id, *_device in work.devices[each.workload]}
+
+
+def _forgive(work: Work, starts: Sequence[Decision]) -> None:
+    """What those have executed that had to wait for too long counts no more for the order inside their leaf."""
+    snapshot = work.loaded.snapshot
+    order = snapshot.leaf_order
+    if order is None:
+        return
+    forgiven = [
+        work.pk(each) for each in starts if order.forgives(snapshot.queued[each.workload].service, snapshot.now_s)
+    ]
+    if forgiven:
+        Workload.objects.filter(pk__in=forgiven).update(forgiven_s=F("progress_s"))
 
 
 RUN = (

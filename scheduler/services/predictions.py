@@ -15,6 +15,8 @@ PAST = timedelta(days=28)
 """How far back it looks."""
 MOST = 2_000
 """So many workloads are looked at, the latest."""
+ASKED_BY = ("shortest", "themis")
+"""Orders inside a leaf that go by it."""
 SAMPLES = 200
 """Quantiles of the services that they needed."""
 

@@ -153,11 +153,11 @@ WHERE k.run_id = t.id AND k.state IN ('wanted', 'running')
 SETTLED_SQL = """
 UPDATE scheduler_workload w
 SET state = t.state, ended_at = t.at, preemptions = t.preemptions, progress_s = t.progress_s,
-    reason_code = t.code, reason_text = t.text,
+    reason_code = t.code, reason_text = t.text, requeued_at = coalesce(t.requeued_at, w.requeued_at),
     secrets = CASE WHEN t.at IS NULL THEN w.secrets ELSE '{}' END,
     reason_numbers = CASE WHEN t.is_new THEN '{}' ELSE w.reason_numbers END
-FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::text[], %s::text[], %s::bool[])
-    AS t(id, state, at, preemptions, progress_s, code, text, is_new)
+FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::text[], %s::text[], %s::bool[],
+    %s::timestamptz[]) AS t(id, state, at, preemptions, progress_s, code, text, is_new, requeued_at)
 WHERE w.id = t.id
 """
 
@@ -223,8 +223,9 @@ def _settle_workloads(cluster_id: int, rows: Sequence[Run], sentences: Mapping[i
     settled: list[tuple[Any, ...]] = []
     for row in rows:
         workload, state, ended_at, text = row.workload, _state_after(row), row.ended_at, ""
+        requeued_at = None
         if state is None:
-            state, ended_at = Workload.State.QUEUED, workload.ended_at
+            state, ended_at, requeued_at = Workload.State.QUEUED, workload.ended_at, row.ended_at
             workload.progress_s += ran_s(row)
         else:
             assert ended_at is not None
@@ -232,8 +233,11 @@ def _settle_workloads(cluster_id: int, rows: Sequence[Run], sentences: Mapping[i
             text = _sentence(row, state, sentences[row.pk])
         code, said = (row.end_reason, text) if text else (workload.reason_code, workload.reason_text)
         settled.append(
-            (workload.pk, str(state), ended_at, workload.preemptions, workload.progress_s, str(code), said, bool(text))
-        )
+            (
+                workload.pk, str(state), ended_at, workload.preemptions, workload.progress_s,
+                str(code), said, bool(text), requeued_at,
+            )
+        )  # fmt: skip
     if settled:
         with connection.cursor() as cursor:
             cursor.execute(SETTLED_SQL, [list(column) for column in zip(*settled, strict=True)])

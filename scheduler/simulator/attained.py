@@ -4,13 +4,19 @@ A job has attained the GPU-seconds that it has executed. Whoever has attained le
 queue, and so on; a running job that reaches its queue's limit moves to the tail of the next. At every event the queues
 are served one after the other: whoever fits at its turn runs, whoever ran and does not fit is preempted, at no cost.
 Then those that wait move behind those that run, in each queue. In one second completions come before arrivals, and
-these before moves. There is no promotion.
+these before moves.
+
+With a `promote_knob`, a job that has run, is not in the first queue, and has waited since its last run for that many
+times as long as it had executed since it was promoted last, moves to the tail of the first queue, and both counts begin
+anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from heapq import heappop, heappush
+from math import ceil
 
 from .counted import CountedJob, Stay, by_submission
 
@@ -18,9 +24,14 @@ LIMITS_GPU_S = (3_250, 7_200)
 """Where the first two of the three queues end, in GPU-seconds: the defaults of the authors' simulator."""
 
 
-def tiresias(jobs: Sequence[CountedJob], capacity_milli: int, limits_gpu_s: Sequence[int] = LIMITS_GPU_S) -> list[Stay]:
-    """A running job moves down in the very second in which it reaches its queue's limit."""
-    return _Queues(jobs, capacity_milli, limits_gpu_s, is_exact=True).run()
+def tiresias(
+    jobs: Sequence[CountedJob],
+    capacity_milli: int,
+    limits_gpu_s: Sequence[int] = LIMITS_GPU_S,
+    promote_knob: Fraction = Fraction(0),
+) -> list[Stay]:
+    """A running job moves down in the very second in which it reaches its queue's limit; with a knob of 0 none up."""
+    return _Queues(jobs, capacity_milli, limits_gpu_s, is_exact=True, promote_knob=promote_knob).run()
 
 
 def tiresias_published(jobs: Sequence[CountedJob], capacity_milli: int) -> list[Stay]:
@@ -75,30 +86,52 @@ class _Line:
     def __init__(self) -> None:
         self.running: dict[int, None] = {}
         self._waiting: dict[int, list[tuple[int, int]]] = {}  # by size: heaps of (place, turn)
+        self._place: dict[int, int] = {}  # of those that wait; what else stands in the heaps has gone elsewhere
         self._first = self._last = 0  # places at both ends of those that wait
 
     def append(self, turn: int, size_milli: int) -> None:
         """One waits behind all others."""
         self._last += 1
+        self._place[turn] = self._last
         heappush(self._waiting.setdefault(size_milli, []), (self._last, turn))
 
     def put_back(self, preempted: Sequence[tuple[int, int]]) -> None:
         """Those that ran, given as (turn, size), wait before all others: they stood before them."""
         self._first -= len(preempted)
         for offset, (turn, size_milli) in enumerate(preempted):
+            self._place[turn] = self._first + offset
             heappush(self._waiting.setdefault(size_milli, []), (self._first + offset, turn))
 
     def take(self, free_milli: int) -> int | None:
         """The first that fits on so much, which waits no longer; None if none does."""
-        fitting = [(heap[0], heap) for size_milli, heap in self._waiting.items() if heap and size_milli <= free_milli]
-        return heappop(min(fitting)[1])[1] if fitting else None
+        fitting = []
+        for size_milli, heap in self._waiting.items():
+            while heap and self._place.get(heap[0][1]) != heap[0][0]:
+                heappop(heap)
+            if heap and size_milli <= free_milli:
+                fitting.append((heap[0], heap))
+        if not fitting:
+            return None
+        turn = heappop(min(fitting)[1])[1]
+        del self._place[turn]
+        return turn
+
+    def leave(self, turn: int) -> None:
+        """One that waits here goes elsewhere."""
+        del self._place[turn]
 
 
 class _Queues:
     """All queues. A job is known by its turn in the order of submission."""
 
     def __init__(
-        self, jobs: Sequence[CountedJob], capacity_milli: int, limits_gpu_s: Sequence[int], *, is_exact: bool
+        self,
+        jobs: Sequence[CountedJob],
+        capacity_milli: int,
+        limits_gpu_s: Sequence[int],
+        *,
+        is_exact: bool,
+        promote_knob: Fraction = Fraction(0),
     ) -> None:
         self._places = by_submission(jobs)
         self._jobs = [jobs[place] for place in self._places]
@@ -107,7 +140,10 @@ class _Queues:
         self._is_exact = is_exact
         self._lines = [_Line() for _ in range(len(limits_gpu_s) + 1)]
         self._queue = [0] * len(jobs)
+        self._promote_knob = promote_knob
         self._executed_s = [0] * len(jobs)
+        self._forgiven_s = [0] * len(jobs)  # of that, before it was promoted last
+        self._promotions: list[tuple[int, int, int]] = []  # a heap of (instant, turn, preemptions until then)
         self._running: dict[int, int] = {}  # the turns of those that run, each with the instant it was last looked at
         self._first_s: dict[int, int] = {}
         self._end_s = [0] * len(jobs)
@@ -122,13 +158,14 @@ class _Queues:
                 + [seen_s + jobs[turn].duration_s - self._executed_s[turn] for turn, seen_s in self._running.items()]
             )
             moves_s = [at_s for turn in self._running if (at_s := self._moves_at_s(turn)) is not None]
-            now_s = min([event_s, *moves_s])
+            now_s = min([event_s, *moves_s, *self._next_promotion_s()])
             self._execute(now_s)
             if now_s == event_s:
                 self._complete(now_s)
                 while arrived < len(jobs) and jobs[arrived].submit_s <= now_s:
                     self._lines[0].append(arrived, jobs[arrived].size_milli)
                     arrived += 1
+            self._promote(now_s)
             self._refill(now_s, self._move_down())
         stays = [Stay(0, 0, 0)] * len(jobs)
         for turn, place in enumerate(self._places):
@@ -140,7 +177,7 @@ class _Queues:
         queue = self._queue[turn]
         if queue == len(self._limits_gpu_s):
             return None
-        size_milli, executed_s = self._jobs[turn].size_milli, self._executed_s[turn]
+        size_milli, executed_s = self._jobs[turn].size_milli, self._executed_s[turn] - self._forgiven_s[turn]
         if self._is_exact:
             left_s = -(-(self._limits_gpu_s[queue] * 1_000 - executed_s * size_milli) // size_milli)
         else:
@@ -163,7 +200,7 @@ class _Queues:
         arriving: list[list[int]] = [[] for _ in self._lines]
         for turn in sorted(self._running):
             queue = self._queue[turn]
-            attained_milli_s = self._executed_s[turn] * self._jobs[turn].size_milli
+            attained_milli_s = (self._executed_s[turn] - self._forgiven_s[turn]) * self._jobs[turn].size_milli
             if queue < len(self._limits_gpu_s) and attained_milli_s >= self._limits_gpu_s[queue] * 1_000:
                 del self._lines[queue].running[turn]
                 self._queue[turn] += 1
@@ -174,18 +211,46 @@ class _Queues:
         """Serve the queues: those that run in them, those that wait, and those that have just come in."""
         free_milli = self._capacity_milli
         for line, late in zip(self._lines, arriving, strict=True):
-            free_milli, before = self._keep(line, list(line.running), free_milli)
+            free_milli, before = self._keep(line, list(line.running), free_milli, now_s)
             while free_milli and (turn := line.take(free_milli)) is not None:
                 free_milli -= self._jobs[turn].size_milli
                 line.running[turn] = None
                 self._running[turn] = now_s
                 self._first_s.setdefault(turn, now_s)
             line.put_back(before)
-            free_milli, behind = self._keep(line, late, free_milli)
+            free_milli, behind = self._keep(line, late, free_milli, now_s)
             for turn, size_milli in behind:
                 line.append(turn, size_milli)
 
-    def _keep(self, line: _Line, turns: Sequence[int], free_milli: int) -> tuple[int, list[tuple[int, int]]]:
+    def _next_promotion_s(self) -> list[int]:
+        """When the next one that waits moves up, if any may."""
+        while self._promotions and not self._still_waits(*self._promotions[0][1:]):
+            heappop(self._promotions)
+        return [at_s for at_s, *_ in self._promotions[:1]]
+
+    def _still_waits(self, turn: int, preemptions: int) -> bool:
+        """Whether a job has waited since it was preempted for that time."""
+        has_ended = self._end_s[turn] > 0
+        return not has_ended and turn not in self._running and self._preemptions[turn] == preemptions
+
+    def _promote(self, now_s: int) -> None:
+        """Those whose time has come stand at the tail of the first queue."""
+        while self._next_promotion_s() and self._promotions[0][0] <= now_s:
+            _, turn, _ = heappop(self._promotions)
+            self._lines[self._queue[turn]].leave(turn)
+            self._queue[turn] = 0
+            self._forgiven_s[turn] = self._executed_s[turn]
+            self._lines[0].append(turn, self._jobs[turn].size_milli)
+
+    def _await_promotion(self, turn: int, now_s: int) -> None:
+        """It waits from now on, and has executed."""
+        if self._promote_knob and self._queue[turn]:
+            waits_s = ceil(self._promote_knob * (self._executed_s[turn] - self._forgiven_s[turn]))
+            heappush(self._promotions, (now_s + waits_s, turn, self._preemptions[turn]))
+
+    def _keep(
+        self, line: _Line, turns: Sequence[int], free_milli: int, now_s: int
+    ) -> tuple[int, list[tuple[int, int]]]:
         """Let those go on that fit, in this order; what is free then, and who was preempted, with its size."""
         preempted = []
         for turn in turns:
@@ -197,5 +262,6 @@ class _Queues:
                 line.running.pop(turn, None)
                 del self._running[turn]
                 self._preemptions[turn] += 1
+                self._await_promotion(turn, now_s)
                 preempted.append((turn, size_milli))
         return free_milli, preempted

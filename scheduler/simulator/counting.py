@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
@@ -18,13 +19,16 @@ Key = Callable[[int], tuple[Any, ...]]
 """From a job's place in the trace to its place in some order."""
 
 
-def replay(jobs: Sequence[CountedJob], capacity_milli: int, scheduler: str) -> list[Stay]:
+def replay(
+    jobs: Sequence[CountedJob], capacity_milli: int, scheduler: str, promote_knob: Fraction = Fraction(0)
+) -> list[Stay]:
     """What becomes of every job, in the order of `jobs`.
 
     Args:
         jobs: in any order; those of one second are submitted in the order given.
         capacity_milli: thousandths of a GPU that there are.
         scheduler: one of `COUNTING_SCHEDULERS`.
+        promote_knob: for "tiresias", which knows promotion alone (attained.py); 0 is none.
 
     Raises:
         CannotReplay: a job could never start, or the scheduler goes by estimates and a job has none.
@@ -33,6 +37,8 @@ def replay(jobs: Sequence[CountedJob], capacity_milli: int, scheduler: str) -> l
         if job.size_milli > capacity_milli:
             asked, there_are = job.size_milli / 1_000, capacity_milli / 1_000
             raise CannotReplay(job, f"asks for {asked:g} GPUs, there are {there_are:g}")
+    if scheduler == "tiresias":
+        return tiresias(jobs, capacity_milli, promote_knob=promote_knob)
     return COUNTING_SCHEDULERS[scheduler](jobs, capacity_milli)
 
 

@@ -8,6 +8,7 @@ from heapq import heappush
 
 from scheduler.engine import (
     NO_SERVICE,
+    Arrival,
     Code,
     Decision,
     Health,
@@ -123,7 +124,29 @@ class Effects:
             return NO_SERVICE
         job = record.job
         predicted_s = job.estimate_s if job.estimate_s is not None else self._predictor.predict(job.group, job.user)
-        return Service(record.attained_milli_s, record.first_start_s, predicted_s)
+        last = record.runs[-1] if record.runs else None
+        return Service(
+            attained_milli_s=record.attained_milli_s,
+            first_started_s=record.first_start_s,
+            predicted_s=predicted_s,
+            executed_s=record.executed_s,
+            forgiven_s=record.forgiven_s,
+            waits_since_s=None if last is None else last.end_s,
+            arrival=self._arrival(record),
+        )
+
+    def _arrival(self, record: JobRecord) -> Arrival | None:
+        """When it came. Who was there before the scenario began is not known."""
+        crowds = self.snapshot.crowds
+        if record.arrival is None and crowds is not None:
+            record.arrival = Arrival(record.submitted_s, crowds.total_s(record.job.leaf, self.now_s), self.now_s)
+        return record.arrival
+
+    def _forgive(self, record: JobRecord) -> None:
+        """It starts: what it has executed may count no more for the order inside its leaf."""
+        order = self.snapshot.leaf_order
+        if order is not None and order.forgives(self.snapshot.queued[record.job.id].service, self.now_s):
+            record.forgiven_s, record.attained_milli_s = record.executed_s, 0
 
     def _wait_again(self, record: JobRecord) -> None:
         record.state = "queued"
@@ -167,7 +190,7 @@ class Effects:
             self.snapshot.dequeue(workload)
             self._finish_job(record, "cancelled")
         elif record.state == "held":
-            del self.snapshot.held[workload]
+            self.snapshot.forget_held(workload)
             self._finish_job(record, "cancelled")
         elif record.state in ("starting", "running"):
             record.is_cancelled = True
@@ -184,6 +207,7 @@ class Effects:
             record.progress_s -= min(job.restart_cost_s, record.progress_s)
         if record.first_start_s is None:
             record.first_start_s = self.now_s
+        self._forgive(record)
         run = self._hold_devices(record, decision.holdings, decision.funded, self.now_s, None)
         if job.startup_s:
             self._at(self.now_s + job.startup_s, ENDS, lambda: self._begin(run))
@@ -229,7 +253,8 @@ class Effects:
         """A workload of before the start waits, or holds its devices, as its scenario says."""
         record.submitted_s = before.submitted_s
         record.first_start_s = before.first_start_s
-        record.progress_s = before.done_s
+        record.progress_s = record.executed_s = before.done_s
+        record.attained_milli_s = before.done_s * self._rounded_milli(record)
         self._enqueue(record)
         self._wait_again(record)
         if not before.holdings:
@@ -290,8 +315,9 @@ class Effects:
         run.end_s = self.now_s
         run.end_reason = reason
         if run.running_s is not None:
-            until_s = self.now_s if run.told_s is None else run.told_s
-            run.job.attained_milli_s += run.size_milli * (until_s - run.running_s)
+            executed_s = (self.now_s if run.told_s is None else run.told_s) - run.running_s
+            run.job.executed_s += executed_s
+            run.job.attained_milli_s += run.size_milli * executed_s
         self.snapshot.end(run.id)
         del self.runs[run.id]
 

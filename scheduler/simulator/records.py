@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.engine import Reason
+from scheduler.engine import Arrival, Reason
 
 from .scenario import Job, Scenario
 
@@ -52,7 +52,10 @@ class JobRecord:
     reason: Reason | None = None
     is_cancelled: bool = False
     demand_from_s: int | None = None
-    attained_milli_s: int = 0  # what its runs have executed, by what they held
+    attained_milli_s: int = 0  # what its runs have executed, by what they held, and was not forgiven
+    executed_s: int = 0  # how long they have, in all
+    forgiven_s: int = 0  # how much of that counts no more for an order inside its leaf
+    arrival: Arrival | None = None  # where that order asks
 
 
 @dataclass(frozen=True, slots=True)

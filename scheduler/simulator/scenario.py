@@ -32,7 +32,7 @@ from .fields import (
 )
 from .references import check
 
-SCHEDULERS = ("contracts", "fifo", "fifo-skip", "sjf", "srtf", "easy", "priority", "partition")
+SCHEDULERS = ("contracts", "fifo", "fifo-skip", "sjf", "srtf", "easy", "priority", "partition", "themis")
 LEVELS = {"LOW": 0, "NORMAL": 1, "HIGH": 2}
 """Names for levels of the priority baseline, which may be any whole number."""
 ROOT = ""
@@ -267,6 +267,7 @@ def _numbers(value: object, path: str) -> tuple[int, ...]:
 
 READ_KNOB: Mapping[str, Any] = {
     "swap_margin": _factor,
+    "promote_knob": _factor,
     "reservations": count,
     "leaf_order": text,
     "tree_order": text,

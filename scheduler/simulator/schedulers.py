@@ -10,6 +10,7 @@ from typing import Protocol
 
 from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, stay_until_s, whole_order
 
+from .auctioning import Themis
 from .backfill import Easy
 from .baselines import Baseline, Fifo, ShortestFirst, View
 from .partition import Partition
@@ -25,6 +26,7 @@ BASELINES: Mapping[str, type[Baseline]] = {
     "easy": Easy,
     "priority": Priority,
     "partition": Partition,
+    "themis": Themis,
 }
 
 

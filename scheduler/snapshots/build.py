@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from budgets.models import Cluster
 from scheduler.engine import (
+    Arrival,
     Claim,
+    Crowd,
     Health,
     LeafUse,
     Node,
@@ -30,7 +32,7 @@ UNFIT = {"unhealthy": Health.DRAINING, "unreachable": Health.UNREACHABLE, "down"
 
 
 class SeenWorkload(NamedTuple):
-    """A workload that waits or is held. The last four are what its row says now, for the loop."""
+    """A workload that waits or is held. From `reason_code` on it is what its row says now, for the loop."""
 
     pk: int
     code: str
@@ -44,6 +46,8 @@ class SeenWorkload(NamedTuple):
     progress_s: int
     first_started_s: int | None
     predicted_s: int | None
+    forgiven_s: int = 0
+    requeued_s: int | None = None
     reason_code: str = ""
     reason_text: str = ""
     place: int | None = None
@@ -68,6 +72,7 @@ class SeenRun(NamedTuple):
     progress_s: int
     first_started_s: int | None
     predicted_s: int | None
+    forgiven_s: int = 0
 
     @property
     def id(self) -> str:
@@ -115,6 +120,8 @@ class Seen:
     use: Sequence[UseRow] = ()
     claims: Sequence[SeenPlan] = ()
     reservations: Sequence[SeenPlan] = ()
+    arrivals: Mapping[int, Arrival] = field(default_factory=dict)  # by workload, where an order asks (crowds.py)
+    crowds: Mapping[int, Crowd] = field(default_factory=dict)  # likewise, by leaf
 
 
 @dataclass(slots=True)
@@ -150,7 +157,7 @@ def build(seen: Seen) -> Snapshot:
     workload_codes = {row.pk: row.code for row in seen.workloads}
     run_ids = {row.pk: row.id for row in seen.runs}
     runs = [_run(row, seen, positions) for row in seen.runs]
-    waiting = [(row.is_held, _workload(row, positions)) for row in seen.workloads]
+    waiting = [(row.is_held, _workload(row, seen, positions)) for row in seen.workloads]
     held_milli: dict[str, int] = {}
     for row in seen.runs:
         for name, amount_milli in seen.holdings.get(row.pk, {}).items():
@@ -184,6 +191,7 @@ def build(seen: Seen) -> Snapshot:
         unit=UNIT_NAMES[seen.cluster.unit],
         leaf_order=leaf_order_of(seen.policy),
         half_life_s=seen.policy.decay_s,
+        crowds={positions.of_leaf(leaf_id): crowd for leaf_id, crowd in seen.crowds.items()},
     )
 
 
@@ -218,11 +226,18 @@ def _run(row: SeenRun, seen: Seen, positions: Positions) -> Run:
         submitted_s=row.submitted_s,
         leave_by_s=row.leave_by_s,
         device=seen.fractions.get(row.pk),
-        service=Service(row.progress_s * sum(seen.holdings[row.pk].values()), row.first_started_s, row.predicted_s),
+        service=Service(
+            attained_milli_s=(row.progress_s - row.forgiven_s) * sum(seen.holdings[row.pk].values()),
+            first_started_s=row.first_started_s,
+            predicted_s=row.predicted_s,
+            executed_s=row.progress_s,
+            forgiven_s=row.forgiven_s,
+            arrival=seen.arrivals.get(row.workload_id),
+        ),
     )
 
 
-def _workload(row: SeenWorkload, positions: Positions) -> Workload:
+def _workload(row: SeenWorkload, seen: Seen, positions: Positions) -> Workload:
     return Workload(
         id=row.code,
         leaf=positions.of_leaf(row.leaf_id),
@@ -231,7 +246,15 @@ def _workload(row: SeenWorkload, positions: Positions) -> Workload:
         submitted_s=row.submitted_s,
         priority=row.priority,
         node=row.node,
-        service=Service(row.progress_s * row.size_milli, row.first_started_s, row.predicted_s),
+        service=Service(
+            attained_milli_s=(row.progress_s - row.forgiven_s) * row.size_milli,
+            first_started_s=row.first_started_s,
+            predicted_s=row.predicted_s,
+            executed_s=row.progress_s,
+            forgiven_s=row.forgiven_s,
+            waits_since_s=row.requeued_s,
+            arrival=seen.arrivals.get(row.pk),
+        ),
     )
 
 

@@ -16,7 +16,9 @@ from scheduler.services import events, policies
 from scheduler.services.events import Kind, Second
 from scheduler.services.usage_sql import CREDITED
 
+from . import crowds
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, UseRow, build
+from .crowds import Presence
 from .present import RUN, holdings_of, use_since
 
 LATEST_REPORT = timedelta(days=2)
@@ -60,6 +62,8 @@ def _rebuild(seen: Seen, past: Pass) -> None:
     if seen.policy.leaf_order != "priority":
         seen.runs = _with_progress_then(past, seen.runs)
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
+    if crowds.asks(seen.policy):
+        crowds.see(seen, _presences(past))
     seen.nodes = _nodes(past)
     seen.claims = [
         SeenPlan(row.pk, row.workload_id, row.holdings, row.waits_for, made_s, made_s)
@@ -111,6 +115,8 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
             values.get("progress_s", 0),
             values.get("first_started_s"),
             rows[pk].predicted_s,
+            values.get("forgiven_s", 0),
+            values.get("requeued_s"),
         )
         for pk, values in last.items()
         if values["state"] in ("queued", "held")
@@ -118,10 +124,28 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
     return sorted(found, key=lambda row: (row.submitted_s, row.code))
 
 
+def _presences(past: Pass) -> list[Presence]:
+    """Who was in the leaves then, and who had been."""
+    rows = {row.pk: row for row in Workload.objects.filter(_open_then(past, past.at)).exclude(state="refused")}
+    last = _last(past, "workload_id", "workload", rows)
+    is_open = {pk: values for pk, values in last.items() if values["state"] in Workload.OPEN_STATES}
+    if not is_open:
+        return []
+    there = [Presence(pk, values["leaf"], values["submitted_s"], None) for pk, values in is_open.items()]
+    first_s = min(each.from_s for each in there)
+    since = max(datetime.fromtimestamp(first_s, UTC), past.at - crowds.BACK)
+    ended = crowds.ended_since(past.cluster, since)
+    return there + [each for each in ended if each.workload_id not in is_open]
+
+
 def _with_progress_then(past: Pass, runs: Sequence[SeenRun]) -> list[SeenRun]:
     """What their workloads had executed before, as the log says it."""
     then = _last(past, "workload_id", "workload", [run.workload_id for run in runs])
-    return [run._replace(progress_s=then.get(run.workload_id, {}).get("progress_s", 0)) for run in runs]
+    found = []
+    for run in runs:
+        values = then.get(run.workload_id, {})
+        found.append(run._replace(progress_s=values.get("progress_s", 0), forgiven_s=values.get("forgiven_s", 0)))
+    return found
 
 
 def _runs(past: Pass, policy: Policy) -> tuple[list[SeenRun], list[UseRow]]:

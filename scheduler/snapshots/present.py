@@ -31,6 +31,7 @@ from scheduler.services import events, policies
 from scheduler.services.events import Second
 from scheduler.services.usage_sql import CREDITED
 
+from . import crowds
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, UseRow, build
 
 USE_SQL = """
@@ -122,6 +123,8 @@ def _read(seen: Seen, instant: datetime) -> None:
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     seen.nodes = present_nodes(cluster)
     seen.use = ended_use(cluster, instant, seen.policy)
+    if crowds.asks(seen.policy):
+        crowds.see(seen, crowds.present(cluster, instant))
     made_s = Second("made_at")
     claims = Claim.objects.filter(cluster=cluster, ended_at=None).order_by("pk")
     seen.claims = [
@@ -147,6 +150,8 @@ WAITING = (
     "progress_s",
     Second("first_started_at"),
     "predicted_s",
+    "forgiven_s",
+    Second("requeued_at"),
     "reason_code",
     "reason_text",
     "place",
@@ -170,6 +175,7 @@ RUN = (
     "workload__progress_s",
     Second("workload__first_started_at"),
     "workload__predicted_s",
+    "workload__forgiven_s",
 )
 """The columns of `SeenRun`."""
 

@@ -70,6 +70,43 @@ def test_limits_rise(limits: list[int]) -> None:
         Tiresias(limits)
 
 
+def promoted(knob: str, **service: Any) -> tuple[Tiresias, Workload]:
+    """One that waits, under a starvation knob."""
+    return Tiresias(LIMITS, promote_knob=Fraction(knob)), Workload("w", "A", 1_000, 300, 0, service=Service(**service))
+
+
+def test_whoever_waited_long_enough_is_in_the_first_queue_again() -> None:
+    order, workload = promoted("1.5", attained_milli_s=4_000_000, executed_s=4_001, waits_since_s=10_000)
+    assert order.waiting(workload, 10_000)[0::2] == (1, 16_002)  # 10,000 + 1.5 x 4,001, rounded up
+    assert order.waiting(workload, 16_001)[0::2] == (1, 16_002)
+    assert order.waiting(workload, 16_002)[0::2] == (2, None)
+    assert [order.forgives(workload.service, now_s) for now_s in (16_001, 16_002)] == [False, True]
+
+
+def test_only_what_was_executed_since_the_last_promotion_counts() -> None:
+    order, workload = promoted("1", attained_milli_s=4_000_000, executed_s=9_000, forgiven_s=5_000, waits_since_s=100)
+    assert order.waiting(workload, 100).changes_at_s == 4_100
+
+
+@pytest.mark.parametrize(
+    "service",
+    [{"attained_milli_s": 3_000_000, "executed_s": 3_000, "waits_since_s": 0}, {"attained_milli_s": 4_000_000}],
+    ids=["in the first queue", "has not waited since a run"],
+)
+def test_nobody_else_is_promoted(service: dict[str, int]) -> None:
+    order, workload = promoted("1", **service)
+    assert order.waiting(workload, 1_000_000).changes_at_s is None
+    assert not order.forgives(workload.service, 1_000_000)
+
+
+def test_with_a_knob_of_0_nobody_is() -> None:
+    order, workload = promoted("0", attained_milli_s=4_000_000, executed_s=4_000, waits_since_s=0)
+    assert order.waiting(workload, 1_000_000)[0::2] == (1, None)
+    assert leaf_order_of(Policy(leaf_order="tiresias")).forgives(workload.service, 1_000_000) is False
+    with pytest.raises(ValueError, match="promote_knob: -1 is negative"):
+        Policy(promote_knob=Fraction(-1))
+
+
 # --- shortest first ---------------------------------------------------------------------------------------------------
 
 
@@ -157,6 +194,25 @@ def test_no_order_inside_a_leaf_decides_between_teams() -> None:
     assert runs_of(found, "a") == [(0, 3_600)]
 
 
+CROWDED = [asks("old", 0, 3_600), asks("n1", 100, 1_200), asks("n2", 100, 1_200), asks("n3", 1_000, 1_200)]
+
+
+def test_whoever_is_promoted_starts_anew() -> None:
+    """Each runs for 407 s in the first queue. Without promotion, the old one would wait until nobody new is left."""
+    assert runs_of(simulated(laboratory("tiresias", *CROWDED)), "old")[1] == (2_121, 2_614)
+    found = simulated(laboratory("tiresias", *CROWDED, promote_knob=2))
+    # It waits from 407 on, and is in the first queue again at 407 + 2 x 407; it started before n3. What it has executed
+    # since counts anew: it yields after 407 s once more, and is promoted once more, by these alone.
+    assert runs_of(found, "old")[:3] == [(0, 407), (1_221, 1_628), (2_442, 2_849)]
+
+
+def test_a_promotion_is_seen_at_its_instant_between_passes() -> None:
+    rows = [asks("old", 0, 3_600), asks("n1", 100, 4_000), asks("n2", 300, 300)]
+    found = simulated(laboratory("tiresias", *rows, promote_knob=1, pass_every_s=3_600, attained_limits=[3_250]))
+    # n1 leaves the first queue at 814. In that second the old one is back in it, ahead of n2, which has never started.
+    assert runs_of(found, "old")[:2] == [(0, 407), (814, 1_221)]
+
+
 def test_the_shortest_of_a_leaf_starts_first() -> None:
     rows = [asks("first", 0, 600), asks("long", 10, 900, estimate=900), asks("short", 20, 60, estimate=60)]
     found = simulated(laboratory("shortest", *rows))
@@ -178,7 +234,7 @@ def test_without_estimates_it_learns_from_what_has_ended() -> None:
 def test_a_policy_names_an_order_that_there_is() -> None:
     assert leaf_order_of(Policy()) is None
     with pytest.raises(
-        ValueError, match="leaf_order: must be one of priority, tiresias, gittins, shortest, not 'lifo'"
+        ValueError, match="leaf_order: must be one of priority, tiresias, gittins, shortest, themis, not 'lifo'"
     ):
         Policy(leaf_order="lifo")
     with pytest.raises(ValueError, match="attained_limits: must be 1 to 16 numbers that rise from above 0"):

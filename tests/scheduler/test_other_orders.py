@@ -70,6 +70,37 @@ def test_whoever_has_attained_less_goes_first(transactional_db: None, order: str
     assert ("A-1", 0, 407, "preempted_priority") in runs
 
 
+CROWDED = [
+    asks("A-1", "A", 0, 3_600),
+    asks("A-2", "A", 100, 1_200),
+    asks("A-3", "A", 100, 1_200),
+    asks("A-4", "A", 1_000, 1_200),
+]
+
+
+@pytest.mark.long
+def test_whoever_starves_is_promoted_and_begins_anew(transactional_db: None) -> None:
+    runs = lived({"leaf_order": "tiresias", "attained_limits": [3_250, 7_200], "promote_knob": 2}, CROWDED)
+    assert [run[1:3] for run in runs if run[0] == "A-1"][:3] == [(0, 407), (1_221, 1_628), (2_442, 2_849)]
+    forgiven = dict(Workload.objects.values_list("code", "forgiven_s"))
+    assert forgiven["A-1"] > 407
+
+
+BEHIND = [
+    asks("A-1", "A", 0, 20_000, group="long"),
+    asks("A-2", "A", 90, 1_200, group="short"),
+    asks("A-3", "A", 1_300, 900, gpus=4, group="short"),
+    asks("B-1", "B", 2_000, 600, gpus=4),
+    asks("A-4", "A", 5_000, 600, group="short", exit_delay=20),
+]
+
+
+@pytest.mark.long
+def test_whoever_is_furthest_behind_a_fair_share_goes_first(transactional_db: None) -> None:
+    runs = lived({"leaf_order": "themis", "round_s": 600}, BEHIND)
+    assert any(run[3] == "preempted_priority" for run in runs)
+
+
 @pytest.mark.long
 def test_the_shortest_goes_first_by_what_has_ended(transactional_db: None) -> None:
     runs = lived({"leaf_order": "shortest"}, SHORTEST)

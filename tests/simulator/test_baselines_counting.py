@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -142,6 +143,26 @@ def test_a_gang_moves_down_when_it_has_attained_its_limit() -> None:
     jobs = [job("gang", 0, 1_000, 8), job("later", 200, 10, 8)]
     assert stays(jobs, 8, "tiresias") == {"gang": (0, 1_010, 1), "later": (407, 417, 0)}
     assert stays(jobs, 8, "tiresias-published") == {"gang": (0, 1_010, 1), "later": (581, 591, 0)}
+
+
+TURNS = [job("a", 0, 100, 1), job("b", 5, 100, 1), job("c", 8, 100, 1)]
+
+
+@pytest.mark.parametrize(
+    ("knob", "found"),
+    [("0", [(0, 120, 1), (10, 210, 1), (20, 300, 1)]), ("1", [(0, 280, 9), (10, 290, 9), (20, 300, 9)])],
+)
+def test_whoever_has_waited_for_as_long_as_it_had_executed_has_another_turn(
+    knob: str, found: list[tuple[int, int, int]]
+) -> None:
+    """Ten seconds for each in the first queue; with a knob of 1 both counts begin anew each time."""
+    assert tiresias(TURNS, 1_000, (10,), Fraction(knob)) == found
+
+
+def test_a_promotion_comes_at_its_instant_and_once() -> None:
+    """From 20 on a goes on in the second queue, ahead of b, which had 10 s: so b is first again at 20 + 4 x 10."""
+    found = tiresias([job("a", 0, 60, 1), job("b", 5, 200, 1)], 1_000, (10,), Fraction(4))
+    assert found == [(0, 80, 2), (10, 260, 2)]
 
 
 def test_completions_come_before_arrivals_of_the_same_second() -> None:

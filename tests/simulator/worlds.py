@@ -97,6 +97,8 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
             "half_life_s": "1h",
             "leaf_order": draw(st.sampled_from(["priority", *LEAF_ORDERS])),
             "attained_limits": [600, 4_800],
+            "promote_knob": draw(st.sampled_from([0, 0.5, 2])),
+            "round_s": draw(st.sampled_from(["5m", "20m"])),
         },
         "history": [
             {"leaf": leaf, "gpus": draw(st.integers(1, 9)), "from": "-2h", "to": -60 * draw(st.integers(0, 110))}
@@ -281,6 +283,7 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
         lookback_s=world.policy.lookback_s,
         leaf_order=kept.leaf_order,
         half_life_s=half_life_s,
+        crowds=None if kept.crowds is None else kept.crowds.at_round,
     )
 
 

@@ -8,12 +8,25 @@ from collections.abc import Sequence
 
 from ..policy import Policy
 from ..values import DEVICE_MILLI
+from .crowds import Crowd, Crowds
 from .leaf import LeafOrder, Standing
 from .predicting import Predictor
 from .shortest import ShortestFirst
+from .themis import Themis
 from .tiresias import Distribution, Tiresias
 
-__all__ = ["Distribution", "LeafOrder", "Predictor", "ShortestFirst", "Standing", "Tiresias", "leaf_order_of"]
+__all__ = [
+    "Crowd",
+    "Crowds",
+    "Distribution",
+    "LeafOrder",
+    "Predictor",
+    "ShortestFirst",
+    "Standing",
+    "Themis",
+    "Tiresias",
+    "leaf_order_of",
+]
 
 
 def leaf_order_of(policy: Policy, samples_milli_s: Sequence[int] = ()) -> LeafOrder | None:
@@ -26,8 +39,11 @@ def leaf_order_of(policy: Policy, samples_milli_s: Sequence[int] = ()) -> LeafOr
     """
     if policy.leaf_order == "shortest":
         return ShortestFirst()
+    if policy.leaf_order == "themis":
+        return Themis(policy.round_s)
     if policy.leaf_order in ("tiresias", "gittins"):
         known = [each * DEVICE_MILLI for each in policy.service_samples] or samples_milli_s
         samples = known if policy.leaf_order == "gittins" else ()
-        return Tiresias([limit * DEVICE_MILLI for limit in policy.attained_limits], samples)
+        limits = [limit * DEVICE_MILLI for limit in policy.attained_limits]
+        return Tiresias(limits, samples, policy.promote_knob)
     return None

@@ -2,7 +2,9 @@
 
 What a workload has attained is what it has executed, devices times time. Workloads stand in queues by that; those that
 have attained least are in the first, which is served first. In a queue whoever started first goes first, those that
-never did come last; where it is known how much service workloads need in all, the Gittins index decides instead.
+never did come last; where it is known how much service workloads need in all, the Gittins index decides instead. So
+that nobody starves, one that has waited for a number of times as long as it had executed is in the first queue again,
+and what it has attained until then is forgiven.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
+from math import ceil
 
 from ..values import Service, Workload
-from .leaf import Standing
+from .crowds import NOBODY, Crowd
+from .leaf import LeafOrder, Standing
 
 NEVER_STARTED = 1 << 62
 """The turn of those that never started."""
@@ -21,10 +25,16 @@ INDEX_SCALE = 1_000_000_000
 """Gittins indices as whole numbers."""
 
 
-class Tiresias:
-    """The order. `samples_milli_s` are total services of workloads like these, where they are known."""
+class Tiresias(LeafOrder):
+    """The order.
 
-    def __init__(self, limits_milli_s: Sequence[int], samples_milli_s: Sequence[int] = ()) -> None:
+    `samples_milli_s` are total services of workloads like these, where they are known. `promote_knob` is how many times
+    as long as it has executed one waits until it is promoted; with 0 nobody is.
+    """
+
+    def __init__(
+        self, limits_milli_s: Sequence[int], samples_milli_s: Sequence[int] = (), promote_knob: Fraction = Fraction(0)
+    ) -> None:
         """Queues that end at these amounts of attained service; the last has no end.
 
         Raises:
@@ -37,17 +47,25 @@ class Tiresias:
         self.why = "has attained less service"
         self._limits_milli_s = tuple(limits_milli_s)
         self._known = Distribution(samples_milli_s)
+        self._promote_knob = promote_knob
 
     def queue(self, attained_milli_s: int) -> int:
         """The queue, from 0, of one that has attained so much: whoever has reached a limit is in the next."""
         return bisect_right(self._limits_milli_s, attained_milli_s)
 
-    def waiting(self, workload: Workload, now_s: int) -> Standing:
-        """As it was when it was preempted: whoever waits attains nothing."""
-        queue = self.queue(workload.service.attained_milli_s)
-        return Standing(len(self._limits_milli_s) - queue, self._turn(workload.service, queue))
+    def waiting(self, workload: Workload, now_s: int, crowd: Crowd = NOBODY) -> Standing:
+        """As it was when it was preempted, as whoever waits attains nothing; in the first queue once it is promoted."""
+        service = workload.service
+        promoted_at_s = self._promoted_at_s(service)
+        if promoted_at_s is not None and promoted_at_s <= now_s:
+            return Standing(len(self._limits_milli_s), self._turn(service, 0, 0))
+        queue = self.queue(service.attained_milli_s)
+        turn = self._turn(service, service.attained_milli_s, queue)
+        return Standing(len(self._limits_milli_s) - queue, turn, promoted_at_s)
 
-    def running(self, size_milli: int, service: Service, running_s: int | None, now_s: int) -> Standing:
+    def running(
+        self, size_milli: int, service: Service, running_s: int | None, now_s: int, crowd: Crowd = NOBODY
+    ) -> Standing:
         """It goes down a queue in the second in which it reaches the limit."""
         attained_milli_s = service.attained_milli_s
         if running_s is not None:
@@ -58,12 +76,23 @@ class Tiresias:
             changes_at_s = now_s - (attained_milli_s - self._limits_milli_s[queue]) // size_milli
         return Standing(len(self._limits_milli_s) - queue, 0, changes_at_s)
 
-    def _turn(self, service: Service, queue: int) -> int:
+    def forgives(self, service: Service, now_s: int) -> bool:
+        """Whoever starts after it was promoted begins anew."""
+        promoted_at_s = self._promoted_at_s(service)
+        return promoted_at_s is not None and promoted_at_s <= now_s
+
+    def _promoted_at_s(self, service: Service) -> int | None:
+        """When one that waits goes, or went, back to the first queue; None for those that are in it, or stay."""
+        if not self._promote_knob or service.waits_since_s is None or not self.queue(service.attained_milli_s):
+            return None
+        return service.waits_since_s + ceil(self._promote_knob * (service.executed_s - service.forgiven_s))
+
+    def _turn(self, service: Service, attained_milli_s: int, queue: int) -> int:
         if not self._known:
             return NEVER_STARTED if service.first_started_s is None else service.first_started_s
         last = queue == len(self._limits_milli_s)
         quantum_milli_s = self._known.most + 1 if last else self._limits_milli_s[queue]
-        index = self._known.gittins_index(service.attained_milli_s, quantum_milli_s)
+        index = self._known.gittins_index(attained_milli_s, quantum_milli_s)
         return -int(index * INDEX_SCALE * 1_000)
 
 
