@@ -9,8 +9,9 @@ from .explain import amount, places
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
 from .policies import Crowd, Crowds, Predictor, auction, cassini, leaf_order_of, themis
+from .policies.fair import LimitFault, Portion, fair_shares, fault_in_limits, steady_shares
 from .policies.half_life import decay_per_s, decayed_milli_s
-from .policy import ENGINE_VERSION, LEAF_ORDERS, TREE_ORDERS, Policy
+from .policy import ENGINE_VERSION, HOLDING_ORDERS, LEAF_ORDERS, TREE_ORDERS, Policy
 from .reasons import Code
 from .snapshot import Snapshot
 from .standing import comparisons, stay_until_s
@@ -40,6 +41,7 @@ from .windows import Window
 __all__ = [
     "DEVICE_MILLI",
     "ENGINE_VERSION",
+    "HOLDING_ORDERS",
     "LEAF_ORDERS",
     "NO_SERVICE",
     "TREE_ORDERS",
@@ -56,10 +58,12 @@ __all__ = [
     "Health",
     "LeafUse",
     "LevelFigures",
+    "LimitFault",
     "Node",
     "Packing",
     "Plan",
     "Policy",
+    "Portion",
     "Predictor",
     "Reason",
     "Reservation",
@@ -76,6 +80,8 @@ __all__ = [
     "decay_per_s",
     "decayed_milli_s",
     "decide",
+    "fair_shares",
+    "fault_in_limits",
     "figures_of",
     "leaf_order_of",
     "order",
@@ -83,6 +89,7 @@ __all__ = [
     "refusal",
     "refusal_in",
     "stay_until_s",
+    "steady_shares",
     "themis",
     "whole_order",
 ]

@@ -7,18 +7,20 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from .tree import TreeNode
-from .values import DEVICE_MILLI, Claim, Health, Node, Reservation, Run, urgency_of
+from .values import DEVICE_MILLI, Claim, Health, Node, Reservation, Resources, Run, urgency_of
 
 
 class HeldRun:
     """A run as the engine keeps it: its devices, its contract, and whether it was told to leave.
 
     `contract_end_s` is None for unallocated runs and while the run is starting up. `is_over` says that the
-    contract has ended, so that the run is protected no longer. `urgency` is compared inside a leaf.
+    contract has ended, so that the run is protected no longer. `urgency` is compared inside a leaf. `resources` is all
+    that it holds, `cpu_milli` and `memory_mib` what it has on each node.
     """
 
     __slots__ = (
         "contract_end_s",
+        "cpu_milli",
         "device",
         "funded",
         "holdings",
@@ -26,8 +28,10 @@ class HeldRun:
         "is_over",
         "leaf",
         "leave_by_s",
+        "memory_mib",
         "min_runtime_s",
         "priority",
+        "resources",
         "running_s",
         "service",
         "size_milli",
@@ -43,6 +47,10 @@ class HeldRun:
         self.leaf = leaf
         self.holdings: Mapping[str, int] = run.holdings
         self.size_milli = run.size_milli
+        self.cpu_milli = run.cpu_milli
+        self.memory_mib = run.memory_mib
+        number = len(run.holdings)
+        self.resources = Resources(run.size_milli, number * run.cpu_milli, number * run.memory_mib)
         self.funded = run.funded
         self.min_runtime_s = run.min_runtime_s
         self.started_s = run.started_s
@@ -83,12 +91,14 @@ class NodeState:
         "_summary",
         "capacity_milli",
         "claims",
+        "cpu_milli",
         "health",
         "held_milli",
         "indexed_milli",
         "leaving",
         "leaving_milli",
         "locked_milli",
+        "memory_mib",
         "name",
         "rack",
         "reservations",
@@ -106,6 +116,8 @@ class NodeState:
         self.name = node.name
         self.capacity_milli = node.capacity_milli
         self.rack = node.rack
+        self.cpu_milli = node.cpu_milli
+        self.memory_mib = node.memory_mib
         self.health = node.health
         self.windows = node.windows
         self.usable_from_s = node.usable_from_s

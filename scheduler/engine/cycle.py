@@ -16,9 +16,10 @@ from collections.abc import Mapping
 
 from .admission import reason_to_hold
 from .explain import Explainer
+from .maxima import excess_of
 from .order import ShareLessWalk, Walk, funded_walk, unallocated_walk, whole_order
 from .placing import place_on_free
-from .policy import Policy
+from .policy import HOLDING_ORDERS, Policy
 from .preemption import Claimant, Taking, find_taking
 from .quiet import has_to_act, may_move_funded, may_move_in, may_start_unallocated, note_failure
 from .reasons import Code
@@ -39,7 +40,7 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Pl
             places and the order; otherwise everything is explained.
 
     Raises:
-        ValueError: the snapshot was built for another lookback or half-life.
+        ValueError: the snapshot was built for another lookback, half-life or order among the tree.
     """
     _check(snapshot, policy)
     one_pass = Pass(snapshot, policy, only_news=only_news)
@@ -70,6 +71,8 @@ def _check(snapshot: Snapshot, policy: Policy) -> None:
         raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
     if snapshot.half_life_s != policy.decay_s:
         raise ValueError(f"the snapshot's half-life is {snapshot.half_life_s} s, the policy's {policy.decay_s} s")
+    if snapshot.tree_order != policy.tree_order and HOLDING_ORDERS & {snapshot.tree_order, policy.tree_order}:
+        raise ValueError(f"the snapshot's tree order is {snapshot.tree_order}, the policy's {policy.tree_order}")
 
 
 def _next_change_s(snapshot: Snapshot) -> int | None:
@@ -101,7 +104,7 @@ class Pass:
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
         self.codes = WaitingCodes(self.trial)
         self._place = 0
-        self._failed: dict[str, tuple[int, list[tuple[int, int]]]] = {}
+        self._failed: dict[str, tuple[int, list[tuple[int, int, int, int]]]] = {}
         self._placed: set[str] = set()
         self._may_skip = only_news and self.codes.are_grouped  # nobody is to know who waits at which place
         self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
@@ -252,12 +255,19 @@ class Pass:
         if changes != self.trial.changes:
             return False
         size_milli, contract_s = workload.size_milli, workload.min_runtime_s
-        return any(least_milli <= size_milli and shortest_s <= contract_s for least_milli, shortest_s in shapes)
+        cpu_milli, memory_mib = workload.cpu_milli, workload.memory_mib
+        return any(
+            least_milli <= size_milli
+            and shortest_s <= contract_s
+            and least_cpu_milli <= cpu_milli
+            and least_mib <= memory_mib
+            for least_milli, shortest_s, least_cpu_milli, least_mib in shapes
+        )
 
     def _note_failure(self, workload: Workload) -> None:
         if workload.id in self.snapshot.reservations:
             return
-        if workload.min_runtime_s:
+        if workload.min_runtime_s and not self.snapshot.tree.has_maxima:
             note_failure(self.trial, workload)
         if workload.node is not None:
             return
@@ -265,11 +275,11 @@ class Pass:
         if changes != self.trial.changes:
             shapes = []
             self._failed[workload.leaf] = (self.trial.changes, shapes)
-        shapes.append((workload.size_milli, workload.min_runtime_s))
+        shapes.append((workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib))
 
     def _try_to_place(self, workload: Workload, place: int | None) -> bool:
-        """Start it on free devices, else hold devices for it while victims leave."""
-        holdings = place_on_free(self.snapshot, workload)
+        """Start it on free devices, else hold devices for it while victims leave; within its budget's maximum."""
+        holdings = self._place_within_maximum(workload)
         if holdings is not None:
             self._start(workload, holdings, place)
             return True
@@ -279,6 +289,15 @@ class Pass:
             return False
         self._claim(workload, taking, place)
         return True
+
+    def _place_within_maximum(self, workload: Workload) -> Mapping[str, int] | None:
+        """Devices that are free now, within its budget's maximum; a gang may hold more than it asks for."""
+        if excess_of(self.snapshot, workload) is not None:
+            return None
+        holdings = place_on_free(self.snapshot, workload)
+        if holdings is not None and excess_of(self.snapshot, workload, sum(holdings.values())) is not None:
+            return None
+        return holdings
 
     def _start(self, workload: Workload, holdings: Mapping[str, int], place: int | None) -> None:
         is_funded = workload.min_runtime_s > 0
@@ -333,12 +352,16 @@ class Pass:
         promise = self.snapshot.reservations.get(workload.id)
         if promise is None and self._are_all_promised():
             return
-        if promise is None and not self.codes.is_any_certain(workload):
+        if promise is None and (
+            excess_of(self.snapshot, workload) is not None or not self.codes.is_any_certain(workload)
+        ):
             return
         if promise is not None and not may_be_earlier(self.trial, workload):
             return
         certain = self.codes.certain(workload)
         if certain is None or certain.at_s <= self.trial.now_s:
+            return
+        if excess_of(self.snapshot, workload, sum(certain.holdings.values())) is not None:
             return
         if promise is None or certain.at_s < promise.at_s:
             self._reserve(workload, certain)
@@ -363,7 +386,7 @@ class Pass:
     def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
         while (workload := walk.next()) is not None:
             self._place += 1
-            holdings = place_on_free(self.snapshot, workload)
+            holdings = self._place_within_maximum(workload)
             if holdings is None:
                 self.waiting.append((workload, self._place))
                 walk.pass_over()

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .cluster import HeldRun
+from .maxima import excess, would_hold_milli
 from .preemption import Claimant, Taking
 from .reasons import Code
 from .snapshot import Snapshot
@@ -23,6 +24,20 @@ def amount(snapshot: Snapshot, size_milli: int) -> str:
     whole, rest = divmod(size_milli, 1_000)
     number = f"{whole:,}" if not rest else f"{size_milli / 1_000:,.3f}".rstrip("0")
     return f"{number} {snapshot.unit}{'s' if size_milli > 1_000 else ''}"
+
+
+def beside_devices(workload: Workload) -> str:
+    """Cores and memory that are asked for: " with 16 cores and 64 GiB"; "" without any."""
+    asked = []
+    if workload.cpu_milli:
+        asked.append(f"{_short(workload.cpu_milli / 1_000)} core{'s' if workload.cpu_milli > 1_000 else ''}")
+    if workload.memory_mib:
+        asked.append(f"{_short(workload.memory_mib / 1_024)} GiB")
+    return f" with {' and '.join(asked)}" if asked else ""
+
+
+def _short(number: float) -> str:
+    return f"{number:,.2f}".rstrip("0").rstrip(".")
 
 
 def named(snapshot: Snapshot, nodes: Iterable[TreeNode]) -> str:
@@ -73,7 +88,8 @@ class Explainer:
             if less and not ahead_of_it:
                 less.sort(key=lambda each: self._sort_key(each, is_funded))
                 ahead_of_it = named(self._snapshot, less)
-                ahead_of_it += " has had less of its share" if len(less) == 1 else " have had less of their share"
+                order = self._snapshot.tree.order
+                ahead_of_it += f" {order.ahead if len(less) == 1 else order.ahead_many}"
             if self._with_figures:
                 rows.append({**self.figures(node), "first": None if first is None else self.figures(first)})
             elif ahead_of_it:
@@ -91,15 +107,15 @@ class Explainer:
             self._demand[is_funded] = waiting
         return node.id in self._demand[is_funded]
 
-    def _sort_key(self, node: TreeNode, is_funded: bool) -> tuple[bool, int, str]:
-        return not node.weight, self._figure(node, is_funded) * node.weight, node.id
+    def _sort_key(self, node: TreeNode, is_funded: bool) -> tuple[bool, Any, str]:
+        return not node.weight, self._figure(node, is_funded), node.id
 
     def _served(self, other: TreeNode, is_funded: bool, node: TreeNode) -> bool:
         return self._sort_key(other, is_funded)[:2] < self._sort_key(node, is_funded)[:2]
 
-    def _figure(self, node: TreeNode, is_funded: bool) -> int:
-        now_s = self._trial.now_s
-        return node.account.served(now_s) if is_funded else node.account.served_uncharged(now_s)
+    def _figure(self, node: TreeNode, is_funded: bool) -> Any:
+        order, now_s = self._snapshot.tree.order, self._trial.now_s
+        return order.funded_key(node, now_s) if is_funded else order.unallocated_key(node, now_s)
 
     def figures(self, node: TreeNode) -> dict[str, Any]:
         """One node's numbers, as JSON has them."""
@@ -110,6 +126,7 @@ class Explainer:
             "committed_milli_s": node.account.committed(now_s),
             "uncharged_milli_s": node.account.uncharged.bring_to(now_s),
             "shares": node.shares,
+            **self._snapshot.tree.order.numbers(node),
         }
 
     # --- what a pass did ------------------------------------------------------------------------------------------
@@ -168,7 +185,7 @@ class Explainer:
                 why = snapshot.leaf_order.why
             text = f"{by} took its {size}. Its contract was over, and {by} {why} in the same project."
         elif code is Code.PREEMPTED_FAIR_SHARE:
-            had = "had been served less of its share than"
+            had = snapshot.tree.order.took
             who, whom = named(snapshot, [own]), named(snapshot, [theirs])
             text = f"{by} took its {size}. Its contract was over, and {who} {had} {whom}."
         else:
@@ -222,8 +239,23 @@ class Explainer:
                 numbers = {"levels": rows, **numbers}
         if snapshot.leaf_order is not None:
             numbers["level"] = workload.level
-        size = amount(snapshot, workload.size_milli)
+        size = amount(snapshot, workload.size_milli) + beside_devices(workload)
+        if workload.asks_host:
+            numbers |= {"cpu_milli": workload.cpu_milli, "memory_mib": workload.memory_mib}
+        if code is Code.WAITING_MAXIMUM:
+            return self._exceeds_maximum(workload, numbers)
         return Reason(code, self._sentence(code, size, ahead, is_funded, at_s), numbers, at_s)
+
+    def _exceeds_maximum(self, workload: Workload, numbers: dict[str, Any]) -> Reason:
+        snapshot = self._snapshot
+        size_milli = would_hold_milli(workload.size_milli, snapshot.nodes.largest_milli)
+        over = excess(snapshot, workload, size_milli)
+        assert over is not None
+        numbers |= {"node": over.node.id, "maximum_milli": over.maximum_milli, "counted_milli": over.held_milli}
+        name = named(snapshot, [over.node])
+        most, held, more = (amount(snapshot, milli) for milli in (over.maximum_milli, over.held_milli, size_milli))
+        text = f"Waiting: its budget's maximum of {most}. {name} has {held}, and this would be {more} more."
+        return Reason(Code.WAITING_MAXIMUM, text, numbers)
 
     def _sentence(self, code: Code, size: str, ahead: str, is_funded: bool, at_s: int | None) -> str:
         unit = self._snapshot.unit

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heapreplace
+from typing import Any
 
 from .queues import QueueEntry
 from .snapshot import Snapshot
-from .tree import FUNDED, UNALLOCATED, TreeNode
-from .values import Workload
+from .tree import TreeNode
+from .values import FUNDED, UNALLOCATED, Workload
 
-Key = tuple[int, "Step"]
-"""Served by shares, then (as steps compare) the next workload's first submission and id."""
+Key = tuple[Any, "Step"]
+"""Where a node stands among its siblings, then (as steps compare) the next workload's first submission and id."""
 
 
 class Step:
@@ -55,19 +56,19 @@ class Step:
 class Walk:
     """A walk down the tree over what waits of one kind, `FUNDED` or `UNALLOCATED`.
 
-    `served` is the figure that is divided by shares. Leaves without entitlement are no part of it. A node is looked
-    into only when the walk comes there.
+    `key_of` says where a node stands among its siblings at an instant (policies/siblings.py). Leaves without
+    entitlement are no part of it. A node is looked into only when the walk comes there.
     """
 
-    def __init__(self, snapshot: Snapshot, kind: int, served: Callable[[TreeNode, int], int]) -> None:
+    def __init__(self, snapshot: Snapshot, kind: int, key_of: Callable[[TreeNode, int], Any]) -> None:
         """Stand at the root."""
         self._snapshot = snapshot
         self._kind = kind
-        self._served = served
+        self._key_of = key_of
         self._now_s = snapshot.now_s
         self._trail: list[Step] = []
         self._is_settled = False  # whether the trail leads to the next workload
-        self._is_ahead = False  # whether it does so by served figures alone
+        self._is_ahead = False  # whether it does so by the figures alone
         self._root = Step(snapshot.tree.root, self)
 
     def entries_of(self, leaf: TreeNode) -> list[QueueEntry]:
@@ -84,7 +85,7 @@ class Walk:
         return keys
 
     def _key(self, step: Step) -> Key:
-        return self._served(step.node, self._now_s) * step.node.weight, step
+        return self._key_of(step.node, self._now_s), step
 
     def next(self) -> Workload | None:
         """The workload that goes first now, or None when all were looked at."""
@@ -142,19 +143,19 @@ class Walk:
 
 
 def _is_first_ahead(heap: list[Key]) -> bool:
-    """Whether the first of a heap is first by served alone, so that its next workload's age does not matter."""
-    served = heap[0][0]
-    return all(other[0] > served for other in heap[1:3])
+    """Whether the first of a heap is first by its figures alone, so that its next workload's age does not matter."""
+    first = heap[0][0]
+    return all(other[0] > first for other in heap[1:3])
 
 
 def funded_walk(snapshot: Snapshot) -> Walk:
-    """Funded workloads, by used and committed over shares, level by level."""
-    return Walk(snapshot, FUNDED, lambda node, now_s: node.account.served(now_s))
+    """Funded workloads, level by level: by used and committed over shares, or by what the policy names instead."""
+    return Walk(snapshot, FUNDED, snapshot.tree.order.funded_key)
 
 
 def unallocated_walk(snapshot: Snapshot) -> Walk:
-    """Unallocated workloads of leaves with an entitlement, by uncharged use over shares, level by level."""
-    return Walk(snapshot, UNALLOCATED, lambda node, now_s: node.account.served_uncharged(now_s))
+    """Unallocated workloads of leaves with an entitlement, likewise, by uncharged use over shares."""
+    return Walk(snapshot, UNALLOCATED, snapshot.tree.order.unallocated_key)
 
 
 class ShareLessWalk:

@@ -11,6 +11,7 @@ from heapq import merge
 from typing import NamedTuple
 
 from .cluster import HeldRun, NodeState
+from .host import fits_now, is_bound, keeps_promise
 from .snapshot import Snapshot
 from .values import DEVICE_MILLI, Claim, Packing, Reservation, Workload
 
@@ -47,6 +48,10 @@ def allowance_milli(
         if promise.at_s < ends_s:
             due_milli = sum(each.holdings[node.name] for each in others if each.at_s <= promise.at_s)
             stays_milli = _outlasting_milli(snapshot, node, promise, without)
+            if is_bound(node, workload):
+                staying = _outlasting(snapshot, node, promise, without)
+                if not keeps_promise(snapshot, node, workload, promise, staying):
+                    return 0
             allowed_milli = min(allowed_milli, node.capacity_milli - due_milli - stays_milli)
     return max(0, allowed_milli)
 
@@ -66,6 +71,16 @@ def _outlasting_milli(snapshot: Snapshot, node: NodeState, promise: Reservation,
     return runs_milli + sum(
         claim.holdings[node.name] for claim in node.claims if not _claim_yields(snapshot, claim, promise)
     )
+
+
+def _outlasting(snapshot: Snapshot, node: NodeState, promise: Reservation, without: Collection[str]) -> set[str]:
+    """These runs, and the workloads of these plans."""
+    staying = {
+        run.id
+        for run in node.runs.values()
+        if run.id not in without and run.leave_by_s is None and not yields_to(run, promise)
+    }
+    return staying | {claim.workload for claim in node.claims if not _claim_yields(snapshot, claim, promise)}
 
 
 def yields_to(run: HeldRun, promise: Reservation) -> bool:
@@ -134,6 +149,8 @@ def _fits_free(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
         return False
     if node.shared and not node.fits(workload.size_milli):
         return False
+    if workload.asks_host and not fits_now(snapshot, node, workload):
+        return False
     return allowance_milli(snapshot, node, workload, snapshot.now_s) >= workload.size_milli
 
 
@@ -145,7 +162,8 @@ def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload) -> Mapping[str
     candidates = [
         Candidate((), (), node)
         for node in empty
-        if allowance_milli(snapshot, node, workload, snapshot.now_s) >= node.capacity_milli
+        if fits_now(snapshot, node, workload)
+        and allowance_milli(snapshot, node, workload, snapshot.now_s) >= node.capacity_milli
     ]
     chosen = choose_whole_nodes(candidates, workload.size_milli)
     return None if chosen is None else {node.name: node.capacity_milli for node in chosen}

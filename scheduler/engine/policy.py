@@ -12,8 +12,12 @@ MOST_QUEUES = 16
 """Queues of attained service, but for the last."""
 MOST_SAMPLES = 1_000
 """Services that a policy may know."""
-TREE_ORDERS = ("lookback", "half_life")
-"""How use counts between siblings: in full inside the lookback, or the less the longer ago (Slurm's Fair Tree)."""
+TREE_ORDERS = ("lookback", "half_life", "fair", "drf")
+"""Which sibling goes first (policies/): by what it has used, in full inside the lookback, or the less the longer ago
+(Slurm's Fair Tree); or by what it holds now: devices by weight, minima first (YARN's fair share), or the largest part
+of devices, cores or memory (Dominant Resource Fairness)."""
+HOLDING_ORDERS = frozenset({"fair", "drf"})
+"""Those of them that go by what is held now."""
 ENGINE_VERSION = "1"
 """Raised whenever the same snapshot and policy could lead to another plan; stored with every pass."""
 
@@ -24,7 +28,8 @@ class Policy:
 
     `swap_margin` is a dimensionless factor on the preemptor's own contract (section 4); it is kept as an
     exact fraction so that comparisons stay integer cross-multiplications. `tree_order` is one of `TREE_ORDERS`, where
-    `half_life_s` counts only for the second, and `lookback_s` not for it. `leaf_order` is one of `LEAF_ORDERS`;
+    `half_life_s` counts only for the second, and `lookback_s` not for it. Where it goes by what is held now, the margin
+    is a factor on what the preemptor itself asks for. `leaf_order` is one of `LEAF_ORDERS`;
     `attained_limits` are where the queues of attained service end, in device-seconds; `service_samples` what workloads
     like those to come have needed in all, for the Gittins index, likewise. Who has run, has attained so much that it is
     in a later queue, and has waited since for `promote_knob` times as long as it had executed, is in the first queue

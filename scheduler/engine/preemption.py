@@ -9,6 +9,8 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from .cluster import HeldRun, NodeState
+from .host import fits_now, is_bound
+from .maxima import Excess, excess_of
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
 from .reasons import Code
 from .trial import Trial
@@ -47,7 +49,11 @@ Offer = tuple[NodeCost, int, str, tuple[HeldRun, ...]]
 
 
 class Claimant:
-    """A funded workload that looks for devices, with what it may take from whom."""
+    """A funded workload that looks for devices, with what it may take from whom.
+
+    Where its start would exceed a budget's maximum (`excess`), it may only take over from funded runs below that node,
+    and from so many that the node holds no more than it may.
+    """
 
     def __init__(self, trial: Trial, workload: Workload) -> None:
         """Prepare the comparison of sides."""
@@ -57,6 +63,7 @@ class Claimant:
         self.leaf = trial.snapshot.leaf(workload.leaf)
         self.reach = trial.reaches.of(workload)
         self.due = due_promise(trial, workload)
+        self.excess = excess_of(trial.snapshot, workload)
 
     def has_been_served_less(self, victim: HeldRun) -> bool:
         """Rules (b) and (c) but for the end of the contract."""
@@ -67,6 +74,8 @@ class Claimant:
     def rule_against(self, victim: HeldRun) -> Code | None:
         """The rule of section 4 by which it may take a run's devices now, or None."""
         if victim.leave_by_s is not None:
+            return None
+        if self.excess is not None and not (victim.funded and self.excess.node in victim.leaf.path):
             return None
         if not victim.funded:
             return Code.PREEMPTED_UNALLOCATED
@@ -105,6 +114,18 @@ def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
 
 
 def find_taking(trial: Trial, workload: Workload) -> Taking | None:
+    """The least costly way to make room for a whole gang within its budget's maximum, or None."""
+    taking = _find_taking(trial, workload)
+    if taking is not None and trial.snapshot.tree.has_maxima:
+        over = excess_of(trial.snapshot, workload, sum(taking.holdings.values()))
+        if over is not None and over.milli > sum(
+            run.size_milli for run in taking.victims if run.funded and over.node in run.leaf.path
+        ):
+            return None
+    return taking
+
+
+def _find_taking(trial: Trial, workload: Workload) -> Taking | None:
     """The least costly way to make room for a whole gang, or None.
 
     Devices that are being left and that nobody has claimed come before anyone new is stopped; nobody is stopped
@@ -131,7 +152,7 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
         return None
     node, best_victims = snapshot.nodes.by_name[best[2]], best[3]
     missing_milli = workload.size_milli - node.free_milli - sum(run.holdings[node.name] for run in best_victims)
-    waits_for = (*_first_to_leave(node, missing_milli), *sorted(run.id for run in best_victims))
+    waits_for = (*_first_to_leave(node, missing_milli, workload), *sorted(run.id for run in best_victims))
     return Taking({node.name: workload.size_milli}, best_victims, waits_for)
 
 
@@ -141,6 +162,8 @@ def _best_offers(claimant: Claimant, bound: tuple[int, int], nodes: list[NodeSta
     Where one run alone comes to the bound, nothing but one run alone can be better: only such are looked for then.
     """
     plain = [node for node in nodes if not (node.shared or node.reservations or node.windows)]
+    if claimant.excess is not None or claimant.workload.asks_host:  # the bound is then not what is missing
+        plain = []
     singles = [offer for node in plain if (offer := _single_on(claimant, node, bound)) is not None]
     closer = [node for node in nodes if node.shared or node.reservations or node.windows] if singles else nodes
     for node in closer:
@@ -179,7 +202,7 @@ def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int
         if node.shared:  # amounts alone do not say what it costs to free a device
             options.append(((0, 0), node))
             continue
-        need_milli = max(0, size_milli - room_milli)
+        need_milli = max(0, size_milli - room_milli, _excess_milli(claimant.excess))
         if need_milli:
             options.append(((max(0, need_milli - node.unallocated_milli), need_milli), node))
         else:
@@ -188,20 +211,26 @@ def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int
     return options
 
 
+def _excess_milli(over: Excess | None) -> int:
+    """What has to be left so that a budget's maximum is kept."""
+    return 0 if over is None else over.milli
+
+
 def _cheapest_on(claimant: Claimant, node: NodeState) -> tuple[NodeCost, tuple[HeldRun, ...]] | None:
     """The best set of victims on one node, exactly, or None."""
     trial = claimant.trial
     workload = claimant.workload
     victims = [run for run in node.runs.values() if claimant.rule_against(run) is not None]
     room_milli = node.free_milli + node.leaving_milli
-    need_milli = workload.size_milli - room_milli
+    need_milli = max(workload.size_milli - room_milli, _excess_milli(claimant.excess))
     if need_milli > sum(run.holdings[node.name] for run in victims):
         return None
     if node.shared:
-        need_milli = 0  # which is left to the set to show
+        need_milli = _excess_milli(claimant.excess)  # the rest is left to the set to show
     keyed = sorted(((_finer_key(claimant, run), run) for run in victims), key=lambda each: each[0])
     starts_s = trial.now_s + trial.policy.grace_s
-    if not node.shared and allowance_milli(claimant.snapshot, node, workload, starts_s) >= workload.size_milli:
+    is_plain = not node.shared and not is_bound(node, workload)
+    if is_plain and allowance_milli(claimant.snapshot, node, workload, starts_s) >= workload.size_milli:
         chosen = _least_costly_set(node.name, keyed, need_milli)
     else:
         chosen = _least_costly_allowed_set(claimant, node, keyed, need_milli)
@@ -251,7 +280,9 @@ def _least_costly_set(
 def _least_costly_allowed_set(
     claimant: Claimant, node: NodeState, keyed: Sequence[tuple[FinerKey, HeldRun]], need_milli: int
 ) -> tuple[tuple[FinerKey, HeldRun], ...] | None:
-    """The same where amounts do not say all: promises bind the node, or its devices are given out in fractions."""
+    """The same where amounts do not say all: promises bind the node, its devices are given out in fractions, or cores
+    and memory are asked for.
+    """
     if len(keyed) > MOST_COMBINED:
         return _enough_of_many(claimant, node, keyed)
     best = None
@@ -283,9 +314,11 @@ def _enough_of_many(
 def _is_room(claimant: Claimant, node: NodeState, without: set[str]) -> bool:
     """Whether the gang fits, and may be, on a node that these runs have left."""
     workload = claimant.workload
-    if node.shared:
-        leaving = {name for name, _ in node.left_for_nobody()}
-        if not node.fits(workload.size_milli, without | leaving):
+    if node.shared or workload.asks_host:
+        gone = without.union(name for name, _ in node.left_for_nobody())
+        if node.shared and not node.fits(workload.size_milli, gone):
+            return False
+        if not fits_now(claimant.snapshot, node, workload, gone):
             return False
     starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
     allowed_milli = allowance_milli(claimant.snapshot, node, workload, starts_s, without)
@@ -305,11 +338,12 @@ def _finer_key(claimant: Claimant, run: HeldRun) -> FinerKey:
     return 1, reaches.most_served_first(claimant.leaf)[run.leaf.id], -run.started_s, run.id
 
 
-def _first_to_leave(node: NodeState, need_milli: int) -> list[str]:
+def _first_to_leave(node: NodeState, need_milli: int, workload: Workload) -> list[str]:
     """The runs, of those that are leaving for nobody, whose devices come free first and are enough."""
     chosen = []
     for run_id, amount_milli in node.left_for_nobody():
-        if need_milli <= 0 and not node.shared:  # with shared devices, which of them it will have is not settled yet
+        # With shared devices, or with cores and memory, which of them it will have is not settled yet.
+        if need_milli <= 0 and not node.shared and not is_bound(node, workload):
             break
         chosen.append(run_id)
         need_milli -= amount_milli
@@ -332,6 +366,8 @@ def _take_whole_nodes(claimant: Claimant) -> Taking | None:
         if any(claimant.rule_against(run) is None for run in victims):
             continue
         without = {run.id for run in victims}
+        if not fits_now(snapshot, node, claimant.workload, node.runs.keys()):
+            continue
         if allowance_milli(snapshot, node, claimant.workload, starts_s, without) >= node.capacity_milli:
             takeable[name] = node
     chosen = choose_whole_nodes((_whole_node(claimant, node) for node in takeable.values()), size_milli)

@@ -8,8 +8,19 @@ from .values import Workload
 
 QueueEntry = tuple[tuple[int, int], int, str, Workload]
 """Place inside a leaf: urgency (negated) and turn, first submission, id (section 3, rule 3)."""
-GroupKey = tuple[int, bool, int, str | None]
-"""What workloads of a leaf have in common that fare alike: size, whether funded, urgency, pin."""
+GroupKey = tuple[int, bool, int, str | None, int, int]
+"""What workloads of a leaf have in common that fare alike: size, whether funded, urgency, pin, cores, memory."""
+
+
+def _key_of(workload: Workload) -> GroupKey:
+    return (
+        workload.size_milli,
+        workload.min_runtime_s > 0,
+        workload.urgency,
+        workload.node,
+        workload.cpu_milli,
+        workload.memory_mib,
+    )
 
 
 def entry_of(workload: Workload) -> QueueEntry:
@@ -20,7 +31,8 @@ def entry_of(workload: Workload) -> QueueEntry:
 class Group:
     """Workloads of one leaf that ask for the same, but for the length of their contracts.
 
-    Those whose devices are chosen already (a claim, or a start inside a pass) are not in it.
+    Those whose devices are chosen already (a claim, or a start inside a pass) are not in it. Of one that is
+    `is_particular` (pinned, or with cores or memory) size alone does not say why it waits.
     """
 
     __slots__ = (
@@ -30,7 +42,7 @@ class Group:
         "_stirred",
         "failure",
         "is_funded",
-        "is_pinned",
+        "is_particular",
         "joined",
         "members",
         "size_milli",
@@ -38,8 +50,8 @@ class Group:
 
     def __init__(self, key: GroupKey, stirred: Stirred) -> None:
         """Nobody waits. What makes a closer look at the group necessary is noted in `stirred`."""
-        self.size_milli, self.is_funded, _, node = key
-        self.is_pinned = node is not None
+        self.size_milli, self.is_funded, _, node, cpu_milli, memory_mib = key
+        self.is_particular = node is not None or cpu_milli > 0 or memory_mib > 0
         self.members: dict[str, Workload] = {}
         self._stirred = stirred
         self.joined = 0  # when somebody joined last, as `Stirred.joined` counts
@@ -137,8 +149,8 @@ class LeafQueue:
 
     def group(self, workload: Workload) -> Group:
         """The group that a workload belongs to, made if there is none."""
-        is_funded = workload.min_runtime_s > 0
-        key = workload.size_milli, is_funded, workload.urgency, workload.node
+        key = _key_of(workload)
+        is_funded = key[1]
         groups = self.funded_groups if is_funded else self.unallocated_groups
         found = groups.get(key)
         if found is None:
@@ -155,8 +167,8 @@ class LeafQueue:
 
     def leave_group(self, workload: Workload, told: Mapping[str, str]) -> None:
         """It waits for devices no longer."""
-        is_funded = workload.min_runtime_s > 0
-        key = workload.size_milli, is_funded, workload.urgency, workload.node
+        key = _key_of(workload)
+        is_funded = key[1]
         groups = self.funded_groups if is_funded else self.unallocated_groups
         group = groups[key]
         group.remove(workload, told.get(workload.id))

@@ -20,8 +20,8 @@ ALWAYS_S = -(1 << 62)
 """From when on an unallocated run may be taken over."""
 MANY = 16
 """So many changes for each node: likely all have changed."""
-ReachKey = tuple[str, int, int, int]
-"""Leaf, urgency, and (where a margin counts) size and contract."""
+ReachKey = tuple[str, int, tuple[int, ...]]
+"""Leaf, urgency, and (where a margin counts) what is asked for and the contract."""
 
 
 class Reach:
@@ -283,7 +283,7 @@ class Reaches:
 
     def at_a_glance(self, workload: Workload) -> Horizon | None:
         """What answers for all leaves at once, where it holds now, and for this workload."""
-        if self._horizon is None or workload.node is not None:
+        if self._horizon is None or workload.node is not None or workload.asks_host:
             return None
         if not self._are_promises_aside and not self._is_current():
             return None
@@ -309,7 +309,7 @@ class Reaches:
 
     def most_uncharged_first(self, leaf: TreeNode) -> int:
         """A figure by which unallocated victims compare: lower for the leaf that has used more uncharged."""
-        return -leaf.account.uncharged.bring_to(self._snapshot.now_s)
+        return -int(self._snapshot.tree.order.uncharged(leaf, self._snapshot.now_s))
 
     def most_served_first(self, leaf: TreeNode) -> Mapping[str, int]:
         """By leaf, a figure by which a leaf's funded victims compare: lower for the side that has been served more.
@@ -335,13 +335,17 @@ class Reaches:
         A side without entitlement counts as served most.
         """
         side = victim if victim is leaf else sides(leaf, victim)[1]
-        served = side.account.served(self._snapshot.now_s)
-        return served / side.entitlement if side.entitlement else Fraction(SERVED_MOST * SERVED_MOST + served)
+        now_s = self._snapshot.now_s
+        if side.entitlement:
+            return Fraction(self._snapshot.tree.order.most(side, now_s))
+        return Fraction(SERVED_MOST * SERVED_MOST + side.account.served(now_s))
 
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""
-        size_milli, contract_s = (workload.size_milli, workload.min_runtime_s) if self._has_margin else (0, 0)
-        key = (workload.leaf, workload.urgency, size_milli, contract_s)
+        asked = ()
+        if self._has_margin:
+            asked = workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib
+        key = (workload.leaf, workload.urgency, asked)
         reach = self._checked.get(key)
         if reach is None:
             reach = self._check(key, workload)
@@ -349,7 +353,9 @@ class Reaches:
         return reach
 
     def margin_milli_s(self, workload: Workload) -> Fraction:
-        """`swap_margin` times the workload's own contract."""
+        """`swap_margin` times the workload's own contract: what counts before where use orders siblings."""
+        if self._snapshot.tree.order.by_holdings:
+            return Fraction(0)
         return self._margin * workload.size_milli * workload.min_runtime_s
 
     def _check(self, key: ReachKey, workload: Workload) -> Reach:
@@ -361,11 +367,11 @@ class Reaches:
         if known is None:
             known = snapshot.reaches[key] = self._begin(leaf, workload.urgency)
         if self._has_margin:
-            margin_milli_s = self.margin_milli_s(workload)
+            order = snapshot.tree.order
             sides = beaten = frozenset(
                 other.id
                 for other in snapshot.tree.leaves()
-                if other is not leaf and may_swap(leaf, other, margin_milli_s, snapshot.now_s)
+                if other is not leaf and may_swap(order, leaf, other, self._margin, workload, snapshot.now_s)
             )
         else:
             sides = leaf.beaten_sides(snapshot.now_s)

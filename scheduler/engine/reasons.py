@@ -12,6 +12,7 @@ class Code(StrEnum):
     WAITING_ORDER = "waiting_order"
     WAITING_CAPACITY = "waiting_capacity"
     WAITING_PLACEMENT = "waiting_placement"
+    WAITING_MAXIMUM = "waiting_maximum"
     WAITING_RESERVATION = "waiting_reservation"
     WAITING_VICTIMS = "waiting_victims"
     WAITING_NODES = "waiting_nodes"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from .cluster import HeldRun, NodeState
+from .host import certain_from_s, is_bound
 from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
 from .preemption import Claimant
 from .trial import Trial
@@ -66,7 +67,11 @@ def is_any_certain(trial: Trial, workload: Workload) -> bool:
     """Whether anything is certain for a workload that holds no promise."""
     snapshot = trial.snapshot
     restless = snapshot.nodes.restless
-    if workload.node is not None or (restless and any(node.windows for node in restless.values())):
+    if (
+        workload.node is not None
+        or workload.asks_host
+        or (restless and any(node.windows for node in restless.values()))
+    ):
         return certain_at_s(trial, workload) is not None
     return trial.reaches.has_ever(workload, max(workload.size_milli, DEVICE_MILLI))
 
@@ -79,7 +84,22 @@ def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
 
 
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
-    """The first instant from which so much of a node is certain."""
+    """The first instant from which so much of a node is certain, with the cores and memory that are asked for."""
+    at_s = _devices_certain_from(claimant, node, need_milli)
+    if at_s is None or not is_bound(node, claimant.workload):
+        return at_s
+    leaves = {
+        run.id: run.leave_by_s if run.leave_by_s is not None else run.contract_end_s or claimant.trial.now_s
+        for run in node.runs.values()
+        if run.leave_by_s is not None
+        or not run.funded
+        or (run.contract_end_s is not None and claimant.has_been_served_less(run))
+    }
+    host_s = certain_from_s(claimant.snapshot, node, claimant.workload, leaves)
+    return None if host_s is None else max(at_s, host_s)
+
+
+def _devices_certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
     now_s = claimant.trial.now_s
     need_milli = max(need_milli, DEVICE_MILLI)  # a fraction is certain where a whole device is
     room_milli = node.whole_free_milli()

@@ -12,13 +12,16 @@ from heapq import heappop, heappush
 from typing import Any
 
 from .cluster import HeldRun, Nodes, NodeState
+from .policies import tree_order_of
 from .policies.crowds import NOBODY, Crowd, Crowds
 from .policies.leaf import LeafOrder
 from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
-from .tree import FUNDED, UNALLOCATED, BudgetTree, TreeNode
+from .tree import BudgetTree, TreeNode
 from .values import (
     DEVICE_MILLI,
+    FUNDED,
+    UNALLOCATED,
     BudgetNode,
     Claim,
     Health,
@@ -26,6 +29,7 @@ from .values import (
     Node,
     Packing,
     Reservation,
+    Resources,
     Run,
     Workload,
     urgency_of,
@@ -51,6 +55,7 @@ class Snapshot:
         packing: on which node what is free is taken; set before the first pass.
         leaf_order: who goes first inside a leaf, of one priority; None is by first submission (section 3, rule 3).
         crowds: who contends inside leaves, where the order has rounds; else None.
+        tree_order: which sibling goes first (`policy.TREE_ORDERS`).
     """
 
     def __init__(
@@ -65,13 +70,16 @@ class Snapshot:
         leaf_order: LeafOrder | None = None,
         half_life_s: int | None = None,
         crowds: Mapping[str, Crowd] | None = None,
+        tree_order: str = "lookback",
     ) -> None:
         """An idle cluster with an empty queue and no past; `crowds` as `build` has it."""
+        rows = list(nodes)
         self.now_s = now_s
         self.lookback_s = lookback_s
         self.half_life_s = half_life_s
-        self.tree = BudgetTree(tree, lookback_s, now_s, half_life_s)
-        self.nodes = Nodes(list(nodes), now_s)
+        self.tree_order = tree_order
+        self.tree = BudgetTree(tree, lookback_s, now_s, half_life_s, tree_order_of(tree_order, rows))
+        self.nodes = Nodes(rows, now_s)
         self.names = names or {}
         self.unit = unit
         self.packing = Packing.BEST_FIT
@@ -118,6 +126,7 @@ class Snapshot:
         leaf_order: LeafOrder | None = None,
         half_life_s: int | None = None,
         crowds: Mapping[str, Crowd] | None = None,
+        tree_order: str = "lookback",
     ) -> Snapshot:
         """A snapshot from frozen values, as rows give them.
 
@@ -137,6 +146,7 @@ class Snapshot:
             leaf_order: who goes first inside a leaf, of one priority; None is by first submission.
             half_life_s: the policy's `decay_s`.
             crowds: who contended inside each leaf at the beginning of the round, where the order has rounds.
+            tree_order: the policy's; `decide` refuses another.
 
         Raises:
             ValueError: values that contradict each other; names which.
@@ -151,6 +161,7 @@ class Snapshot:
             leaf_order=leaf_order,
             half_life_s=half_life_s,
             crowds=crowds,
+            tree_order=tree_order,
         )
         snapshot.tree.add_ended_use(use)
         for run in runs:
@@ -257,8 +268,23 @@ class Snapshot:
         if not entries:
             self.tree.ask(leaf, _kind(workload), asks=True)
         insort(entries, entry_of(workload))
-        queue.join_group(workload, self.told)
+        self.join_group(workload)
         self._contend(leaf.id, +1)
+
+    def join_group(self, workload: Workload) -> None:
+        """It waits for devices."""
+        self.queues[workload.leaf].join_group(workload, self.told)
+        self._ask(workload, workload.size_milli)
+
+    def leave_group(self, workload: Workload) -> None:
+        """It waits for devices no longer: they were chosen, or it leaves the queue."""
+        self.queues[workload.leaf].leave_group(workload, self.told)
+        self._ask(workload, -workload.size_milli)
+
+    def _ask(self, workload: Workload, milli: int) -> None:
+        if self.tree.counts_holdings and workload.min_runtime_s:
+            for node in (self.tree.root, *self.tree.nodes[workload.leaf].path):
+                node.account.ask(milli)
 
     def _ranked(self, workload: Workload, order: LeafOrder) -> Workload:
         """The same with its place in the leaf, as it is from now on."""
@@ -327,7 +353,7 @@ class Snapshot:
             self.drop_reservation(workload_id)
         workload = self.queued.pop(workload_id)
         queue = self.queues[workload.leaf]
-        queue.leave_group(workload, self.told)
+        self.leave_group(workload)
         entries = queue.of(workload)
         del entries[bisect_left(entries, entry_of(workload))]
         if not entries:
@@ -482,6 +508,8 @@ class Snapshot:
         if run.id in self.runs:
             raise ValueError(f"run {run.id!r} is given twice")
         self.runs[run.id] = run
+        if self.tree.counts_holdings:
+            self.tree.hold(run.leaf, run.funded, run.resources, +1)
         if run.funded:
             self.runs_of.setdefault(run.leaf.id, {})[run.id] = run
         for name, amount_milli in run.holdings.items():
@@ -504,6 +532,8 @@ class Snapshot:
     def vacate(self, run: HeldRun) -> None:
         """Take a run off its nodes."""
         del self.runs[run.id]
+        if self.tree.counts_holdings:
+            self.tree.hold(run.leaf, run.funded, run.resources, -1)
         if run.funded:
             del self.runs_of[run.leaf.id][run.id]
             if run.is_over and run.leave_by_s is None:
@@ -565,7 +595,8 @@ class Snapshot:
         """Hold devices for a workload whose victims are leaving; its whole contract counts as committed."""
         workload = self.queued[claim.workload]
         self.claims[claim.workload] = claim
-        self.queues[workload.leaf].leave_group(workload, self.told)
+        self.leave_group(workload)
+        self._hold_for(claim, workload, +1)
         self.commit(self.leaf(workload.leaf), sum(claim.holdings.values()) * workload.min_runtime_s)
         for name in claim.holdings:
             node = self.nodes.by_name[name]
@@ -576,7 +607,8 @@ class Snapshot:
         """Hold nothing any longer for a workload with a claim: it starts, or its plan ended."""
         claim = self.claims.pop(workload_id)
         workload = self.queued[workload_id]
-        self.queues[workload.leaf].join_group(workload, self.told)
+        self.join_group(workload)
+        self._hold_for(claim, workload, -1)
         self.commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
         for name in claim.holdings:
             node = self.nodes.by_name[name]
@@ -584,11 +616,19 @@ class Snapshot:
             self._resettle(node)
         return claim
 
+    def _hold_for(self, claim: Claim, workload: Workload, sign: int) -> None:
+        if self.tree.counts_holdings:
+            number = len(claim.holdings)
+            size_milli = sum(claim.holdings.values())
+            resources = Resources(size_milli, number * workload.cpu_milli, number * workload.memory_mib)
+            self.tree.hold(self.leaf(workload.leaf), True, resources, sign)
+
     def reserve(self, reservation: Reservation) -> None:
         """Promise devices to a workload; an earlier promise to it is replaced."""
         if reservation.workload in self.reservations:
             self.drop_reservation(reservation.workload)
         self.reservations[reservation.workload] = reservation
+        self._keep_for(reservation, +1)
         for name in reservation.holdings:
             node = self.nodes.by_name[name]
             node.reservations.append(reservation)
@@ -597,11 +637,17 @@ class Snapshot:
     def drop_reservation(self, workload_id: str) -> Reservation:
         """A promise ends."""
         reservation = self.reservations.pop(workload_id)
+        self._keep_for(reservation, -1)
         for name in reservation.holdings:
             node = self.nodes.by_name[name]
             node.reservations.remove(reservation)
             self.nodes.changes.append(node)
         return reservation
+
+    def _keep_for(self, promise: Reservation, sign: int) -> None:
+        if self.tree.has_maxima:
+            for node in (self.tree.root, *self.leaf(self.queued[promise.workload].leaf).path):
+                node.account.promised_milli += sign * sum(promise.holdings.values())
 
 
 def _kind(workload: Workload) -> int:

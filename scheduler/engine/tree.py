@@ -7,11 +7,10 @@ from fractions import Fraction
 from math import lcm
 
 from .policies.half_life import DecayedUse
-from .values import BudgetNode, LeafUse, LevelFigures
+from .policies.siblings import SERVED, TreeOrder
+from .values import FUNDED, NO_RESOURCES, UNALLOCATED, BudgetNode, LeafUse, LevelFigures, Resources, Workload
 from .windows import FOR_EVER_S, Window
 
-FUNDED, UNALLOCATED = 0, 1
-"""The two kinds of what waits."""
 SERVED_MOST = 1 << 62
 """The rank of a side without shares."""
 BENT = (0, 0, 0, -FOR_EVER_S)
@@ -28,6 +27,10 @@ class Account:
     `committed` is the part of running contracts still to come; while contracts run it falls at `_contract_rate`.
     What was served (charged and committed) is kept as a straight line in time, up to the instant at which it bends.
     Whatever bends it before makes the ranks of the `level` stale that this node is compared on.
+
+    Where the tree counts them (`BudgetTree.counts_holdings`): `held` is what the subtree holds at this instant,
+    `FUNDED` (with what plans hold for it) and `UNALLOCATED`; `asked_milli` what its funded workloads wait for,
+    `promised_milli` what promises keep for it.
     """
 
     __slots__ = (
@@ -35,9 +38,12 @@ class Account:
         "_contract_rate",
         "_line",
         "_now_s",
+        "asked_milli",
         "charged",
         "extra_uncharged",
+        "held",
         "level",
+        "promised_milli",
         "uncharged",
     )
 
@@ -55,6 +61,22 @@ class Account:
         self._contract_rate = 0
         self._now_s = now_s
         self._line = BENT
+        self.held: list[Resources] = [NO_RESOURCES, NO_RESOURCES]
+        self.asked_milli = 0
+        self.promised_milli = 0
+
+    def hold(self, kind: int, more: Resources, sign: int) -> None:
+        """So much more (`sign` 1) or less (-1) is held, `FUNDED` or `UNALLOCATED`."""
+        milli, cpu_milli, memory_mib = self.held[kind]
+        self.held[kind] = Resources(
+            milli + sign * more.milli, cpu_milli + sign * more.cpu_milli, memory_mib + sign * more.memory_mib
+        )
+        self.level.is_stale = True
+
+    def ask(self, milli: int) -> None:
+        """Funded workloads wait for so much more, or (negative) less."""
+        self.asked_milli += milli
+        self.level.is_stale = True
 
     def window(self, *, funded: bool) -> Use:
         """What was charged, or used uncharged, which the caller is about to change."""
@@ -187,13 +209,39 @@ class Level:
         return found
 
 
+class HeldLevel(Level):
+    """The children of one node, ranked by what they hold: ranks stay until somebody starts, leaves or asks."""
+
+    __slots__ = ("_order",)
+
+    def __init__(self, order: TreeOrder) -> None:
+        """Nobody is compared yet."""
+        super().__init__()
+        self._order = order
+
+    def _rank(self, now_s: int) -> dict[str, int]:
+        key = self._order.funded_key
+        keyed = sorted([(key(child, now_s), child.id) for child in self.children if child.weight])
+        ranks: dict[str, int] = {}
+        rank, last = -1, None
+        for figure, name in keyed:
+            rank += figure != last
+            last = figure
+            ranks[name] = rank
+        ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
+        self._until_s = FOR_EVER_S
+        return ranks
+
+
 class TreeNode:
     """A budget node in its place. `path` leads from the child of the root down to this node.
 
     `weight` turns served amounts of siblings into integers that compare as served / shares do: it is the
-    least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares. `level`
-    is that of its children. `asking` are its children below which something waits in an entitled leaf: funded, and
-    unallocated; of a leaf, `asks` says whether something does.
+    least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares. Where the
+    order among the tree says so, shares count times `factor_milli` thousandths. `minimum_milli` and `maximum_milli`
+    bound what it should, and may, hold (`values.BudgetNode`). `level` is that of its children. `asking` are its
+    children below which something waits in an entitled leaf: funded, and unallocated; of a leaf, `asks` says whether
+    something does.
     """
 
     __slots__ = (
@@ -204,10 +252,13 @@ class TreeNode:
         "children",
         "closed",
         "entitlement",
+        "factor_milli",
         "id",
         "is_entitled",
         "leaf_ids",
         "level",
+        "maximum_milli",
+        "minimum_milli",
         "parent",
         "path",
         "shares",
@@ -215,15 +266,18 @@ class TreeNode:
         "whole",
     )
 
-    def __init__(self, node: BudgetNode, parent: TreeNode | None, account: Account) -> None:
-        """Hang a node under its parent."""
+    def __init__(self, node: BudgetNode, parent: TreeNode | None, account: Account, level: Level) -> None:
+        """Hang a node under its parent; `level` is for its children."""
         self.id = node.id
         self.parent = parent
         self.shares = node.shares
         self.whole = node.whole
         self.closed = node.closed
+        self.factor_milli = node.factor_milli
+        self.minimum_milli = node.minimum_milli
+        self.maximum_milli = node.maximum_milli
         self.account = account
-        self.level = Level()
+        self.level = level
         self.children = self.level.children
         self.asks = [False, False]
         self.asking: tuple[dict[str, TreeNode], dict[str, TreeNode]] = ({}, {})
@@ -249,16 +303,26 @@ class TreeNode:
 
 
 class BudgetTree:
-    """All budget nodes of one cluster by id, with their accounts."""
+    """All budget nodes of one cluster by id, with their accounts.
+
+    `order` says which of several siblings goes first. `has_maxima` is whether any node has a maximum, `has_minima`
+    whether minima count; `counts_holdings` whether accounts say what is held at this instant.
+    """
 
     def __init__(
-        self, nodes: Iterable[BudgetNode], lookback_s: int, now_s: int, half_life_s: int | None = None
+        self,
+        nodes: Iterable[BudgetNode],
+        lookback_s: int,
+        now_s: int,
+        half_life_s: int | None = None,
+        order: TreeOrder = SERVED,
     ) -> None:
         """Build the tree from its nodes, in any order.
 
         Raises:
             ValueError: no root or several, an unknown parent, a cycle, an id twice, negative shares.
         """
+        self.order = order
         rows: dict[str, BudgetNode] = {}
         children: dict[str | None, list[BudgetNode]] = {}
         for row in nodes:
@@ -272,6 +336,9 @@ class BudgetTree:
         if len(roots) != 1:
             raise ValueError(f"a budget tree has one root, not {len(roots)}")
         self.nodes: dict[str, TreeNode] = {}
+        self.has_maxima = any(row.maximum_milli is not None for row in rows.values())
+        self.has_minima = order.by_holdings and any(row.minimum_milli for row in rows.values())
+        self.counts_holdings = order.by_holdings or self.has_maxima
         self.root = self._hang(roots[0], None, children, lambda level: Account(lookback_s, half_life_s, now_s, level))
         for lost in rows.keys() - self.nodes.keys():
             raise ValueError(f"budget node {lost!r} is not below the root")
@@ -286,7 +353,8 @@ class BudgetTree:
         children: Mapping[str | None, list[BudgetNode]],
         account_on: Callable[[Level], Account],
     ) -> TreeNode:
-        node = TreeNode(row, parent, account_on(parent.level if parent else Level()))
+        level = HeldLevel(self.order) if self.order.by_holdings else Level()
+        node = TreeNode(row, parent, account_on(parent.level if parent else Level()), level)
         self.nodes[row.id] = node
         for child in sorted(children.get(row.id, []), key=lambda each: each.id):
             node.children.append(self._hang(child, node, children, account_on))
@@ -296,9 +364,10 @@ class BudgetTree:
 
     def _weigh(self, node: TreeNode) -> None:
         node.level.weigh_anew()
-        common = lcm(*(child.shares for child in node.children if child.shares))
-        for child in node.children:
-            child.weight = common // child.shares if child.shares else 0
+        portions = [self.order.portion(child) for child in node.children]
+        common = lcm(*(portion for portion in portions if portion))
+        for child, portion in zip(node.children, portions, strict=True):
+            child.weight = common // portion if portion else 0
             part = Fraction(child.shares, child.whole) if child.whole else Fraction(0)
             child.entitlement = node.entitlement * part
             child.is_entitled = child.entitlement > 0
@@ -323,6 +392,12 @@ class BudgetTree:
             for kind in (FUNDED, UNALLOCATED):
                 if leaf.asks[kind]:
                     self.ask(leaf, kind, asks=True)
+
+    def hold(self, leaf: TreeNode, funded: bool, more: Resources, sign: int) -> None:
+        """A leaf, and all above it, hold so much more (`sign` 1) or less (-1)."""
+        kind = FUNDED if funded else UNALLOCATED
+        for node in (self.root, *leaf.path):
+            node.account.hold(kind, more, sign)
 
     def ask(self, leaf: TreeNode, kind: int, *, asks: bool) -> None:
         """Something (`FUNDED` or `UNALLOCATED`) waits in a leaf, or nothing of that kind does any longer."""
@@ -359,10 +434,10 @@ class BudgetTree:
 
     def figures(self, now_s: int) -> dict[str, LevelFigures]:
         """The numbers behind the order, of every node."""
-        return {name: figures_of(node, now_s) for name, node in self.nodes.items()}
+        return {name: figures_of(node, now_s, self.order) for name, node in self.nodes.items()}
 
 
-def figures_of(node: TreeNode, now_s: int) -> LevelFigures:
+def figures_of(node: TreeNode, now_s: int, order: TreeOrder = SERVED) -> LevelFigures:
     """The numbers behind the order, of one node."""
     return LevelFigures(
         used_milli_s=node.account.charged.bring_to(now_s),
@@ -370,6 +445,7 @@ def figures_of(node: TreeNode, now_s: int) -> LevelFigures:
         uncharged_milli_s=node.account.uncharged.bring_to(now_s),
         shares=node.shares,
         entitlement=node.entitlement.as_integer_ratio(),
+        standing=order.numbers(node),
     )
 
 
@@ -381,17 +457,17 @@ def sides(one: TreeNode, other: TreeNode) -> tuple[TreeNode, TreeNode]:
     raise AssertionError(f"{one.id} and {other.id} are not two leaves of one tree")
 
 
-def may_swap(preemptor: TreeNode, victim: TreeNode, margin_milli_s: Fraction, now_s: int) -> bool:
-    """Whether the preemptor's side has been served less, so that rule (b) of section 4 lets it take over.
+def may_swap(
+    order: TreeOrder, preemptor: TreeNode, victim: TreeNode, margin: Fraction, own: Workload, now_s: int
+) -> bool:
+    """Whether the preemptor's side goes first, so that rule (b) of section 4 lets it take over.
 
-    `margin_milli_s` is `swap_margin` times the preemptor's own contract; with a margin, equal is enough. A side
-    without shares counts as served most.
+    `margin` is `swap_margin`, by which what `own`, the preemptor's workload, would add to its side counts before; with
+    a margin, equal is enough. A side without shares counts as served most.
     """
-    own, theirs = sides(preemptor, victim)
-    if not theirs.weight or not own.weight:
-        return bool(own.weight)
-    own_served = own.account.served(now_s)
-    their_served = theirs.account.served(now_s)
-    if margin_milli_s:
-        return (own_served + margin_milli_s) * own.weight <= their_served * theirs.weight
-    return own_served * own.weight < their_served * theirs.weight
+    side, theirs = sides(preemptor, victim)
+    if not theirs.weight or not side.weight:
+        return bool(side.weight)
+    if margin:
+        return bool(order.funded_key_with(side, now_s, own, margin) <= order.funded_key(theirs, now_s))
+    return bool(order.funded_key(side, now_s) < order.funded_key(theirs, now_s))

@@ -50,14 +50,15 @@ class Trial:
                 started_s=self.now_s,
                 running_s=None,
                 priority=workload.priority,
+                cpu_milli=workload.cpu_milli,
+                memory_mib=workload.memory_mib,
             ),
             leaf,
         )
         run.urgency = workload.urgency
-        queue = snapshot.queues[workload.leaf]
-        queue.leave_group(workload, snapshot.told)
+        snapshot.leave_group(workload)
         self.placed.append(workload.id)
-        self._undo.append(lambda: queue.join_group(workload, snapshot.told))
+        self._undo.append(lambda: snapshot.join_group(workload))
         snapshot.occupy(run)
         self._undo.append(lambda: snapshot.vacate(run))
         if funded:
@@ -117,12 +118,14 @@ class Trial:
         if workload_id in snapshot.reservations:
             self.end_reservation(workload_id)
         workload = snapshot.dequeue(workload_id)
+        self.reaches.forget()  # what siblings ask for may count among them
         self._undo.append(lambda: snapshot.enqueue(workload))
 
     def put_back(self, workload: Workload) -> None:
         """A held workload waits again."""
         snapshot = self.snapshot
         snapshot.enqueue(workload)
+        self.reaches.forget()
         self._undo.append(lambda: snapshot.dequeue(workload.id))
 
     def _commit(self, leaf: TreeNode, milli_s: int) -> None:

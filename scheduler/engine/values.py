@@ -15,6 +15,19 @@ from typing import Any, NamedTuple
 
 DEVICE_MILLI = 1_000
 """One whole device."""
+FUNDED, UNALLOCATED = 0, 1
+"""The two kinds of what waits, and of what is held."""
+
+
+class Resources(NamedTuple):
+    """Devices and processor cores (thousandths of one) and memory (MiB), in all: held, or there."""
+
+    milli: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+
+NO_RESOURCES = Resources()
 
 
 class Health(StrEnum):
@@ -40,6 +53,9 @@ class BudgetNode:
 
     `shares` are whole and relative to the siblings' whole: live, basis points of the parent with `whole` =
     10,000; in scenario files any numbers with `whole` = the siblings' sum. The root has parent None.
+    `maximum_milli` bounds what it, with all below it, may hold at once; None is no bound. `minimum_milli` is what it
+    should hold before others go on, and `factor_milli` what its shares count times, in thousandths: both for the order
+    "fair" alone (`Policy.tree_order`).
     """
 
     id: str
@@ -47,6 +63,9 @@ class BudgetNode:
     shares: int
     whole: int
     closed: bool = False
+    minimum_milli: int = 0
+    maximum_milli: int | None = None
+    factor_milli: int = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +85,8 @@ class Node:
     """A host. `capacity_milli` is a whole number of devices times 1,000.
 
     Nothing starts on it inside a maintenance window, whatever `health` says, and what it holds leaves as from a
-    draining node.
+    draining node. `cpu_milli` (thousandths of a core) and `memory_mib` are what workloads may have there; None is not
+    said, and bounds nothing.
     """
 
     name: str
@@ -76,6 +96,8 @@ class Node:
     windows: tuple[tuple[int, int], ...] = ()  # maintenance: half-open [from, until), future or current
     usable_from_s: int | None = None  # until then a node that returned from trouble starts nothing (healthy_dwell_s)
     taken_milli: int = 0  # held by what nobody here can tell to leave, such as other people's jobs on a shared cluster
+    cpu_milli: int | None = None
+    memory_mib: int | None = None
 
 
 class Arrival(NamedTuple):
@@ -133,7 +155,8 @@ class Workload:
     `submitted_s` is the first submission (a requeue keeps it). `node` pins it to one host. A size below 1,000 is
     a fraction of one device. `level` and `turn` are set where it is queued, by the order inside its leaf (policies/):
     of one priority the higher level goes first, and may take over from lower ones; of one level the lower turn.
-    `urgency` is priority and level in one.
+    `urgency` is priority and level in one. `cpu_milli` (thousandths of a core) and `memory_mib` are asked for beside
+    the devices, on each node that it holds; 0 asks for none.
     """
 
     id: str
@@ -146,11 +169,18 @@ class Workload:
     service: Service = NO_SERVICE
     level: int = 0
     turn: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
     urgency: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Put priority and level in one."""
         object.__setattr__(self, "urgency", urgency_of(self.priority, self.level))
+
+    @property
+    def asks_host(self) -> bool:
+        """Whether it asks for cores or memory."""
+        return bool(self.cpu_milli or self.memory_mib)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +192,7 @@ class Run:
         started_s: when it began to hold its devices (charged from here).
         running_s: when every rank really ran, so that the contract ends at running_s + min_runtime_s;
             None while it is starting up.
+        cpu_milli, memory_mib: what it has beside its devices on each of its nodes.
         leave_by_s: None, or the instant by which it must have left (it was told to stop; grace ends then).
         device: for a fraction of a device, the index of that device on its node; where it is not known, the engine
             takes it to be where it fits best.
@@ -180,6 +211,8 @@ class Run:
     leave_by_s: int | None = None
     device: int | None = None
     service: Service = NO_SERVICE
+    cpu_milli: int = 0
+    memory_mib: int = 0
 
     @property
     def size_milli(self) -> int:
@@ -269,7 +302,8 @@ class LevelFigures:
     """The numbers that order the queue, for one budget node (section 3).
 
     served = (used + committed) / shares; `uncharged_milli_s` orders the unallocated.
-    `entitlement` is an exact fraction (numerator, denominator) of the whole cluster.
+    `entitlement` is an exact fraction (numerator, denominator) of the whole cluster. `standing` are the numbers of
+    another order among siblings, by name (policies/fair.py, drf.py).
     """
 
     used_milli_s: int
@@ -277,6 +311,7 @@ class LevelFigures:
     uncharged_milli_s: int
     shares: int
     entitlement: tuple[int, int]
+    standing: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

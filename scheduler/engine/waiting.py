@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from .explain import Explainer
+from .host import is_anywhere, is_large_enough
+from .maxima import excess, would_hold_milli
 from .placing import allowance_milli, is_whole_nodes, place_on_free
 from .preemption import find_taking, is_out_of_reach
 from .queues import Group
@@ -14,9 +16,12 @@ from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .trial import Trial
 from .values import Action, Decision, Reason, Reservation, Workload
 
-Shape = tuple[str, int, int, int, str | None]
-"""What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin."""
+Shape = tuple[str, int, int, int, str | None, int, int]
+"""What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin, cores and
+memory."""
 Answer = TypeVar("Answer")
+SETTLED = (Code.WAITING_NODES, Code.TOO_LARGE, Code.WAITING_MAXIMUM)
+"""Whatever contracts end or were promised: it waits for something else."""
 
 
 class WaitingCodes:
@@ -29,6 +34,7 @@ class WaitingCodes:
         self._memo: dict[tuple[str, int, int, str | None, Shape], object] = {}
         self._has_windows = any(node.windows for node in trial.snapshot.nodes.restless.values())
         self._contracts_matter = bool(trial.policy.swap_margin) or self._has_windows
+        self._has_maxima = trial.snapshot.tree.has_maxima
         self.are_grouped = not self._contracts_matter
         """Whether the answers are those of the groups that a leaf's queue keeps (queues.py)."""
 
@@ -37,7 +43,15 @@ class WaitingCodes:
         min_runtime_s = workload.min_runtime_s
         if min_runtime_s and not self._contracts_matter:
             min_runtime_s = 1
-        return workload.leaf, workload.size_milli, min_runtime_s, workload.urgency, workload.node
+        return (
+            workload.leaf,
+            workload.size_milli,
+            min_runtime_s,
+            workload.urgency,
+            workload.node,
+            workload.cpu_milli,
+            workload.memory_mib,
+        )
 
     def _once(self, question: str, workload: Workload, answer: Callable[[Workload], Answer]) -> Answer:
         # What was promised to a workload stands in everybody's way but its own: its answers are not the others'.
@@ -64,6 +78,7 @@ class WaitingCodes:
         return (
             not self._contracts_matter
             and workload.node is None
+            and not workload.asks_host
             and not is_whole_nodes(self._snapshot, workload.size_milli)
         )
 
@@ -79,6 +94,16 @@ class WaitingCodes:
             workload,
             lambda each: place_on_free(self._snapshot, each) is not None or find_taking(self._trial, each) is not None,
         )
+
+    def exceeds_maximum(self, workload: Workload) -> bool:
+        """Whether its start, or that of any of its leaf that asks for the same, would exceed a budget's maximum.
+
+        Of those to whom nothing was promised: what was promised to anybody counts.
+        """
+        if not self._has_maxima:
+            return False
+        size_milli = would_hold_milli(workload.size_milli, self._snapshot.nodes.largest_milli)
+        return excess(self._snapshot, workload, size_milli) is not None
 
     def static_code(self, workload: Workload) -> Code | None:
         """Why it could not start even on an empty cluster, if so."""
@@ -97,13 +122,14 @@ class WaitingCodes:
     def _fit_milli(self, workload: Workload) -> tuple[int, int]:
         """What the nodes that are fit for it have, in all and the largest."""
         nodes, now_s = self._snapshot.nodes, self._trial.now_s
-        if workload.node is None and not self._has_windows:
+        if workload.node is None and not workload.asks_host and not self._has_windows:
             return nodes.fit_milli
         fit = [
             node.capacity_milli
             for node in nodes.by_name.values()
             if node.may_start(now_s)
             and workload.node in (None, node.name)
+            and is_large_enough(node, workload)
             and (not node.windows or allowance_milli(self._snapshot, node, workload, now_s))
         ]
         return sum(fit), max(fit, default=0)
@@ -188,14 +214,29 @@ class Waits:
     def _unallocated(self) -> list[tuple[Group, Code]]:
         """The unallocated groups that might hear something new, with their codes.
 
-        Why one waits follows from its size, if it is not pinned. Groups of a size that is told what it was told before
-        are looked at only if they have moved.
+        Why one waits follows from its size, unless it is particular or bound by a maximum. Groups of a size that is
+        told what it was told before are looked at only if they have moved.
         """
-        snapshot = self._trial.snapshot
-        nodes, stirred = snapshot.nodes, snapshot.stirred
+        stirred = self._trial.snapshot.stirred
+        codes = self._codes_of_sizes()
+        self._stir(codes)
+        found = []
+        for group in list(stirred.unallocated):
+            code = codes[group.size_milli]
+            if group.is_particular or self._codes.exceeds_maximum(group.any()):
+                code = self._code(group.any())
+            elif group.number_told(code) == len(group.members):
+                del stirred.unallocated[group]
+                continue
+            found.append((group, code))
+        return found
+
+    def _codes_of_sizes(self) -> dict[int, Code]:
+        """Why unallocated workloads of each size wait."""
+        nodes = self._trial.snapshot.nodes
         in_all_milli, on_one_milli = nodes.fit_milli
         codes: dict[int, Code] = {}
-        for size_milli in stirred.sizes:
+        for size_milli in self._trial.snapshot.stirred.sizes:
             fit_milli = in_all_milli if size_milli > nodes.largest_milli else on_one_milli
             if size_milli > nodes.total_milli:
                 codes[size_milli] = Code.TOO_LARGE
@@ -205,23 +246,22 @@ class Waits:
                 codes[size_milli] = Code.WAITING_PLACEMENT
             else:
                 codes[size_milli] = Code.WAITING_ORDER
-        if codes != snapshot.size_codes:
+        return codes
+
+    def _stir(self, codes: dict[int, Code]) -> None:
+        """Note the groups whose answers may have become others."""
+        snapshot = self._trial.snapshot
+        stirred = snapshot.stirred
+        if snapshot.tree.has_maxima:  # then what others of a budget hold decides, too
+            for queue in snapshot.queues.values():
+                stirred.unallocated.update(dict.fromkeys(queue.unallocated_groups.values()))
+        elif codes != snapshot.size_codes:
             others = {size_milli for size_milli in codes if snapshot.size_codes.get(size_milli) != codes[size_milli]}
             for queue in snapshot.queues.values():
                 for group in queue.unallocated_groups.values():
-                    if group.size_milli in others or group.is_pinned:
+                    if group.size_milli in others or group.is_particular:
                         stirred.unallocated[group] = None
-            snapshot.size_codes = codes
-        found = []
-        for group in list(stirred.unallocated):
-            code = codes[group.size_milli]
-            if group.is_pinned:
-                code = self._code(group.any())
-            elif group.number_told(code) == len(group.members):
-                del stirred.unallocated[group]
-                continue
-            found.append((group, code))
-        return found
+        snapshot.size_codes = codes
 
     def _by_group(self, groups: Sequence[Group]) -> list[Code]:
         """The code of every funded group. Those that take a closer look are looked at by shape."""
@@ -233,10 +273,12 @@ class Waits:
             workload = group.any()
             code = None
             size_milli = group.size_milli
-            if group.is_pinned or size_milli > nodes.total_milli:
+            if group.is_particular or size_milli > nodes.total_milli:
                 closer[index] = group.last()
             elif size_milli > (in_all_milli if size_milli > nodes.largest_milli else on_one_milli):
                 code = Code.WAITING_NODES
+            elif self._codes.exceeds_maximum(workload):
+                code = Code.WAITING_MAXIMUM
             elif self._promises and not is_out_of_reach(self._trial, workload):
                 closer[index] = workload
             elif nodes.free_milli >= size_milli:
@@ -262,7 +304,7 @@ class Waits:
         funded = {
             shape: workload
             for shape, workload in shapes.items()
-            if workload.min_runtime_s and codes[shape] not in (Code.WAITING_NODES, Code.TOO_LARGE)
+            if workload.min_runtime_s and codes[shape] not in SETTLED
         }
         if self._codes.are_grouped:
             funded = {
@@ -286,6 +328,8 @@ class Waits:
         static = self._codes.static_code(workload)
         if static is not None:
             return static
+        if self._codes.exceeds_maximum(workload):
+            return Code.WAITING_MAXIMUM
         if self._trial.snapshot.nodes.free_milli >= workload.size_milli:
             return Code.WAITING_PLACEMENT
         if workload.min_runtime_s and self._codes.is_any_certain(workload):
@@ -295,7 +339,7 @@ class Waits:
     def _reason(self, workload: Workload, code: Code, promise: Reservation | None) -> Reason:
         if promise is not None and code is Code.WAITING_CAPACITY:
             return self._explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
-        if not workload.min_runtime_s or code in (Code.WAITING_NODES, Code.TOO_LARGE):
+        if not workload.min_runtime_s or code in SETTLED:
             return self._explainer.waits(workload, code, None)
         at_s = self._codes.certain_at_s(workload) if self._codes.is_any_certain(workload) else None
         return self._explainer.waits(workload, code, at_s)
@@ -306,5 +350,5 @@ def fits_cluster(trial: Trial, workload: Workload) -> bool:
     nodes = trial.snapshot.nodes
     if workload.node is not None:
         node = nodes.by_name.get(workload.node)
-        return node is not None and node.capacity_milli >= workload.size_milli
-    return workload.size_milli <= nodes.total_milli
+        return node is not None and node.capacity_milli >= workload.size_milli and is_large_enough(node, workload)
+    return workload.size_milli <= nodes.total_milli and is_anywhere(trial.snapshot, workload)

@@ -61,6 +61,7 @@ class Effects:
             lookback_s=scenario.policy.lookback_s,
             unit=scenario.unit,
             half_life_s=self.policy.decay_s,
+            tree_order=self.policy.tree_order,
             leaf_order=leaf_order_of(self.policy, [job.size_milli * job.duration_s for job in scenario.jobs]),
         )
         self._predictor = Predictor()
@@ -114,6 +115,8 @@ class Effects:
                 priority=job.priority,
                 node=job.node,
                 service=self._service(record),
+                cpu_milli=job.cpu_milli,
+                memory_mib=job.memory_mib,
             )
         )
         record.state = "queued"
@@ -245,6 +248,8 @@ class Effects:
                 priority=job.priority,
                 submitted_s=record.submitted_s,
                 service=self._service(record),
+                cpu_milli=job.cpu_milli,
+                memory_mib=job.memory_mib,
             )
         )
         return run

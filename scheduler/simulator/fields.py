@@ -163,6 +163,16 @@ def positive(value: object, path: str) -> int:
     return number
 
 
+def memory(value: object, path: str) -> int:
+    """An amount of memory in GiB, above 0, as MiB."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value <= _LARGEST:
+        raise ScenarioError(path, f"must be a number of GiB above 0, not {shown(value)}")
+    mib = value * 1_024
+    if mib != int(mib):
+        raise ScenarioError(path, f"must be a whole number of MiB, 1/1,024 of a GiB, not {shown(value)}")
+    return int(mib)
+
+
 def size_milli(value: object, path: str) -> int:
     """An amount of GPUs: a whole number, or a fraction of one GPU in whole thousandths."""
     if isinstance(value, Decimal) and 0 < value < 1 and value * 1_000 == int(value * 1_000):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from scheduler.engine import fault_in_limits
+
 from .before import check_room
 from .fields import ScenarioError, shown
 
@@ -20,6 +22,7 @@ def check(scenario: Scenario, also: Collection[str] = ()) -> None:
     """
     _check_references(scenario, also)
     _check_after(scenario.jobs)
+    _check_limits(scenario)
 
 
 def _check_references(scenario: Scenario, also: Collection[str]) -> None:
@@ -62,6 +65,28 @@ def _must_exist(asked: Sequence[str] | Mapping[str, int], known: set[str], path:
     for name in asked:
         if name not in known:
             raise ScenarioError(path, f"there is no {what} {shown(name)}")
+
+
+def _check_limits(scenario: Scenario) -> None:
+    """Minima can be kept."""
+    fault = fault_in_limits(scenario.tree, sum(node.capacity_milli for node in scenario.nodes))
+    if fault is None:
+        return
+    needed, room = fault.needed_milli // 1_000, fault.room_milli // 1_000
+    raise ScenarioError(
+        path_in_tree(scenario, fault.node), f"minima come to {needed:,}, and it may hold {room:,} at most"
+    )
+
+
+def path_in_tree(scenario: Scenario, name: str) -> str:
+    """Where a budget node stands in the file."""
+    parents = {node.id: node.parent for node in scenario.tree}
+    names = []
+    at = name
+    while (parent := parents[at]) is not None:
+        names.append(at)
+        at = parent
+    return "tree" + "".join(f"{'.children' if index else ''}.{each}" for index, each in enumerate(reversed(names)))
 
 
 def _check_after(jobs: Sequence[Job]) -> None:

@@ -6,7 +6,7 @@ names the key path.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -23,6 +23,7 @@ from .fields import (
     elements,
     flag,
     instant,
+    memory,
     parse_json,
     positive,
     shown,
@@ -37,6 +38,8 @@ LEVELS = {"LOW": 0, "NORMAL": 1, "HIGH": 2}
 """Names for levels of the priority baseline, which may be any whole number."""
 ROOT = ""
 """The root of every scenario's tree."""
+MOST_WEIGHT = 1_000
+"""What shares may count times, in the order "fair"."""
 PASS_EVERY_S = 60
 """`pass_every_s` of a simulation that says nothing else; the engine also runs at every event."""
 
@@ -47,7 +50,8 @@ class Job:
 
     `submit_s` is None for a workload that is submitted `think_s` after the one named in `after` has ended, and for one
     that was submitted before the start: then `before` says how it stands.
-    `exit_delay_s` is None for one that never leaves by itself or when killed.
+    `exit_delay_s` is None for one that never leaves by itself or when killed. `cpu_milli` and `memory_mib` are asked
+    for on each node.
     """
 
     id: str
@@ -70,6 +74,8 @@ class Job:
     user: str = ""
     group: str = ""
     before: Before | None = None
+    cpu_milli: int = 0
+    memory_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +169,16 @@ def _cluster(value: object, path: str) -> list[Node]:
     elif cluster.has("nodes_per_rack"):
         per_rack = cluster.need("nodes_per_rack", positive)
         racks = {name: f"r{index // per_rack + 1:03d}" for index, name in enumerate(sizes)}
+    cores = cluster.take("cpus", lambda each, where: _of_nodes(each, where, sizes, positive), {})
+    cpu_milli = {name: number * 1_000 for name, number in cores.items()}
+    memory_mib = cluster.take("memory_gib", lambda each, where: _of_nodes(each, where, sizes, memory), {})
     cluster.finish()
-    return [Node(name, capacity * 1_000, racks.get(name, "")) for name, capacity in sizes.items()]
+    return [
+        Node(
+            name, capacity * 1_000, racks.get(name, ""), cpu_milli=cpu_milli.get(name), memory_mib=memory_mib.get(name)
+        )
+        for name, capacity in sizes.items()
+    ]
 
 
 def _named_nodes(value: object, path: str) -> dict[str, int]:
@@ -175,6 +189,18 @@ def _named_nodes(value: object, path: str) -> dict[str, int]:
     if not sizes:
         raise ScenarioError(path, "must name at least one node")
     return sizes
+
+
+def _of_nodes(value: object, path: str, sizes: Mapping[str, int], read: Callable[[object, str], int]) -> dict[str, int]:
+    """What nodes have beside their devices: one number for every node, or by node's name for those that say it."""
+    if not isinstance(value, Mapping):
+        return dict.fromkeys(sizes, read(value, path))
+    named = Fields(value, path)
+    found = {name: read(each, named.at(name)) for name, each in named.items()}
+    for name in found:
+        if name not in sizes:
+            raise ScenarioError(named.at(name), f"there is no node {shown(name)}")
+    return found
 
 
 def _racks(value: object, path: str, sizes: Mapping[str, int]) -> dict[str, str]:
@@ -194,28 +220,34 @@ def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNo
     found: dict[str, BudgetNode] = {ROOT: BudgetNode(ROOT, None, 1, 1)}
 
     def read_children(children: object, where: str, parent: str) -> None:
-        rows: list[tuple[str, int, object]] = []
+        rows: list[tuple[str, int, dict[str, Any], object]] = []
         for name, each in Fields(children, where).items():
             here = f"{where}.{name}"
             if not name:
                 raise ScenarioError(where, "a budget node needs a name")
             below: object = None
+            limits: dict[str, Any] = {}
             if isinstance(each, Mapping):
                 node = Fields(each, here)
                 shares = node.need("shares", count)
                 below = node.take("children", lambda value, _path: value, None)
                 if node.has("cap_gpus"):
                     caps_milli[name] = node.need("cap_gpus", count) * 1_000
+                limits = {
+                    "minimum_milli": node.take("min_gpus", count, 0) * 1_000,
+                    "maximum_milli": node.need("max_gpus", count) * 1_000 if node.has("max_gpus") else None,
+                    "factor_milli": node.take("weight", _weight_milli, 1_000),
+                }
                 node.finish()
             else:
                 shares = count(each, here)
-            rows.append((name, shares, below))
-        total = sum(shares for _, shares, _ in rows)
-        for name, shares, below in rows:
+            rows.append((name, shares, limits, below))
+        total = sum(shares for _, shares, _, _ in rows)
+        for name, shares, limits, below in rows:
             here = f"{where}.{name}"
             if name in found:
                 raise ScenarioError(here, "this name is in the tree twice")
-            found[name] = BudgetNode(name, parent, shares, total)
+            found[name] = BudgetNode(name, parent, shares, total, **limits)
             if below is not None:
                 read_children(below, f"{here}.children", name)
 
@@ -223,6 +255,16 @@ def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNo
     if len(found) == 1:
         raise ScenarioError(path, "must name at least one budget node")
     return list(found.values())
+
+
+def _weight_milli(value: object, path: str) -> int:
+    """A factor in thousandths."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 < value <= MOST_WEIGHT:
+        raise ScenarioError(path, f"must be a number above 0 and of at most {MOST_WEIGHT:,}, not {shown(value)}")
+    milli = value * 1_000
+    if milli != int(milli):
+        raise ScenarioError(path, f"must have at most three decimals, not {shown(value)}")
+    return int(milli)
 
 
 def _policy(value: object, path: str) -> tuple[Policy, str]:
@@ -337,6 +379,8 @@ def _job(row: Fields, where: str) -> Job:
         level=row.take("level", _level, LEVELS["NORMAL"]),
         user=row.take("user", text, ""),
         group=row.take("group", text, ""),
+        cpu_milli=row.take("cpus", count, 0) * 1_000,
+        memory_mib=row.take("memory_gib", memory, 0),
     )
     row.finish()
     return job

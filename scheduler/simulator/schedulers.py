@@ -69,6 +69,8 @@ class Contracts:
             size_milli=job.size_milli,
             min_runtime_s=job.min_runtime_s,
             node=job.node,
+            cpu_milli=job.cpu_milli,
+            memory_mib=job.memory_mib,
         )
 
     def order(self) -> tuple[str, ...]:

@@ -35,7 +35,18 @@ def _cluster(scenario: Scenario) -> dict[str, Any]:
         if node.rack:
             racks.setdefault(node.rack, []).append(node.name)
     written: dict[str, Any] = {"nodes": {node.name: node.capacity_milli // 1_000 for node in scenario.nodes}}
+    for key, amounts in (
+        ("cpus", {node.name: node.cpu_milli // 1_000 for node in scenario.nodes if node.cpu_milli is not None}),
+        ("memory_gib", {node.name: _gib(node.memory_mib) for node in scenario.nodes if node.memory_mib is not None}),
+    ):
+        if amounts:
+            written[key] = amounts
     return {**written, "racks": racks} if racks else written
+
+
+def _gib(memory_mib: int) -> int | float:
+    """Memory as files have it."""
+    return memory_mib // 1_024 if memory_mib % 1_024 == 0 else memory_mib / 1_024
 
 
 def _children(scenario: Scenario, parent: str) -> dict[str, Any]:
@@ -51,6 +62,12 @@ def _children(scenario: Scenario, parent: str) -> dict[str, Any]:
             more: dict[str, Any] = {"children": written(node.id)} if node.id in below else {}
             if node.id in scenario.caps_milli:
                 more["cap_gpus"] = scenario.caps_milli[node.id] // 1_000
+            if node.minimum_milli:
+                more["min_gpus"] = node.minimum_milli // 1_000
+            if node.maximum_milli is not None:
+                more["max_gpus"] = node.maximum_milli // 1_000
+            if node.factor_milli != 1_000:
+                more["weight"] = node.factor_milli / 1_000
             found[node.id] = {"shares": node.shares, **more} if more else node.shares
         return found
 
@@ -109,6 +126,8 @@ def _job(job: Job) -> dict[str, Any]:
         ("level", job.level, LEVELS["NORMAL"]),
         ("user", job.user, ""),
         ("group", job.group, ""),
+        ("cpus", job.cpu_milli // 1_000, 0),
+        ("memory_gib", _gib(job.memory_mib), 0),
     )
     return written | {key: value for key, value, default in usual if value != default}
 

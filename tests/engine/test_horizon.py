@@ -72,7 +72,7 @@ class CountingWorld(World):
     def _apply(self, plan: Plan) -> bool:
         tree, now_s = self.snapshot.tree, self.now_s
         for node in tree.nodes.values():
-            if not node.children:
+            if not node.children or tree.order.by_holdings:  # what is held now is no line in time
                 continue
             until_s = node.level.until_s(now_s)
             ranks = dict(node.level.ranks)

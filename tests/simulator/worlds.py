@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,6 +23,8 @@ from scheduler.engine import (
     decayed_milli_s,
     decide,
 )
+from scheduler.engine.host import fits_now
+from scheduler.engine.maxima import excess_of
 from scheduler.simulator import Scenario, World
 
 MINUTES = st.sampled_from([5, 6, 10, 15, 20, 30, 45, 60, 90])
@@ -74,7 +77,29 @@ def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int) 
     }
     if draw(st.booleans()) and draw(st.booleans()):
         row["resumable"] = False
+    if (cpus := draw(st.sampled_from([0, 0, 0, 4, 8]))) > 0:
+        row["cpus"] = cpus
+    if draw(st.sampled_from([False, False, True])):
+        row["memory_gib"] = draw(st.sampled_from([8, 24]))
     return row
+
+
+@st.composite
+def limits(draw: st.DrawFn, tree: dict[str, Any]) -> dict[str, Any]:
+    """The same tree, of which some nodes have a minimum, a maximum or a weight."""
+    found: dict[str, Any] = {}
+    for name, each in tree.items():
+        node = dict(each) if isinstance(each, dict) else {"shares": each}
+        if "children" in node:
+            node["children"] = draw(limits(node["children"]))
+        if (most := draw(st.sampled_from([None, None, None, 2, 4, 8]))) is not None:
+            node["max_gpus"] = most
+        if name in ("A", "B1") and draw(st.booleans()):
+            node["min_gpus"] = 2
+        if draw(st.booleans()):
+            node["weight"] = draw(st.sampled_from([0.5, 2]))
+        found[name] = node
+    return found
 
 
 @st.composite
@@ -84,6 +109,10 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
     tree = draw(TREES)
     sizes = [0.5, 0.25, 1, 2, 2, 4, *([8] if len(cluster["nodes"]) > 1 else [])]
     leaves = leaves_of(tree)
+    if draw(st.sampled_from([False, False, True])):
+        tree = draw(limits(tree))
+    if draw(st.sampled_from([False, False, True])):
+        cluster = {**cluster, "cpus": 16, "memory_gib": {"h1": 32}}
     number = draw(st.integers(4, 16))
     return {
         "cluster": cluster,
@@ -161,6 +190,7 @@ class WatchedWorld(World):
             self.rebuilt_differs.append(f"at {self.now_s}: of news only, {_news(plan, {})} instead of {missed}")
         has_changed = super()._apply(plan)
         self._look_for_overfull_devices()
+        self._look_for_exceeded_limits()
         if not has_changed:
             self._look_for_idle()
         return has_changed
@@ -186,6 +216,19 @@ class WatchedWorld(World):
             assert whole + 1_000 * len(node.shared) <= node.capacity_milli
             assert all(sum(run.size_milli for run in runs) <= 1_000 for runs in node.shared.values())
 
+    def _look_for_exceeded_limits(self) -> None:
+        """Funded runs hold no more than their budgets may, and no node gives more cores or memory than it has."""
+        tree = self.snapshot.tree
+        for node in tree.nodes.values():
+            runs = [run for run in self.snapshot.runs.values() if node in run.leaf.path and run.funded]
+            if node.maximum_milli is not None:
+                assert sum(run.size_milli for run in runs) <= node.maximum_milli, f"{node.id} at {self.now_s}"
+        for host in self.snapshot.nodes.by_name.values():
+            cpu_milli = sum(run.cpu_milli for run in host.runs.values())
+            memory_mib = sum(run.memory_mib for run in host.runs.values())
+            assert host.cpu_milli is None or cpu_milli <= host.cpu_milli, f"cores of {host.name} at {self.now_s}"
+            assert host.memory_mib is None or memory_mib <= host.memory_mib, f"memory of {host.name} at {self.now_s}"
+
     def _look_for_idle(self) -> None:
         """Nothing waits while a node has room for it that nobody was promised."""
         for workload in self.snapshot.queued.values():
@@ -194,6 +237,8 @@ class WatchedWorld(World):
             for node in self.snapshot.nodes.by_name.values():
                 is_bound = node.windows or node.reservations
                 fits = workload.size_milli <= self.snapshot.nodes.largest_milli
+                if excess_of(self.snapshot, workload) is not None or not fits_now(self.snapshot, node, workload):
+                    continue
                 if not is_bound and fits and node.may_start(self.now_s) and node.fits(workload.size_milli):
                     self.idle_faults.append(f"{workload.id} waits at {self.now_s} with room on {node.name}")
 
@@ -243,20 +288,27 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
         use.setdefault(past.leaf, [0, 0])[0] += counts(past.size_milli, past.from_s, past.until_s)
     return Snapshot.build(
         now_s=now_s,
-        tree=world.scenario.tree
-        and [
-            type(row)(
-                row.id,
-                row.parent,
-                kept.tree.nodes[row.id].shares,
-                kept.tree.nodes[row.id].whole,
-                kept.tree.nodes[row.id].closed,
+        tree=[
+            replace(
+                row,
+                shares=kept.tree.nodes[row.id].shares,
+                whole=kept.tree.nodes[row.id].whole,
+                closed=kept.tree.nodes[row.id].closed,
             )
             for row in world.scenario.tree
         ],
         use={leaf: LeafUse(*amounts) for leaf, amounts in use.items()},
         nodes=[
-            Node(node.name, node.capacity_milli, node.rack, node.health, node.windows, node.usable_from_s)
+            Node(
+                node.name,
+                node.capacity_milli,
+                node.rack,
+                node.health,
+                node.windows,
+                node.usable_from_s,
+                cpu_milli=node.cpu_milli,
+                memory_mib=node.memory_mib,
+            )
             for node in kept.nodes.by_name.values()
         ],
         runs=[
@@ -273,6 +325,8 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
                 leave_by_s=run.leave_by_s,
                 device=run.device,
                 service=run.service,
+                cpu_milli=run.cpu_milli,
+                memory_mib=run.memory_mib,
             )
             for run in kept.runs.values()
         ],
@@ -284,6 +338,7 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
         leaf_order=kept.leaf_order,
         half_life_s=half_life_s,
         crowds=None if kept.crowds is None else kept.crowds.at_round,
+        tree_order=world.policy.tree_order,
     )
 
 
