@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.executors import gpus
 from scheduler.executors.gpus import FATAL_XIDS, Gpus, Seen, problems_of
+from scheduler.executors.meter import Meter
 
 UUIDS = ["GPU-5b1a0f4e-8f2c-0000-0000-000000000000", "GPU-5b1a0f4e-8f2c-0000-0000-000000000001"]
 
@@ -24,6 +25,8 @@ class Recorded:
         self.events: list[tuple[int, int, int]] = []  # device, type, data
         self.samples: dict[int, Any] = {0: [(1_000, 0), (2_000, 100)], 1: []}
         self.rates: dict[int, Any] = {0: 100, 1: 37}
+        memory = SimpleNamespace(total=80 * 2**30, used=20 * 2**30, free=60 * 2**30)
+        self.memory: dict[int, Any] = {0: memory, 1: memory}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(pynvml, name)
@@ -84,7 +87,7 @@ class Recorded:
         return SimpleNamespace(gpu=self._say(self.rates[device]), memory=0)
 
     def nvmlDeviceGetMemoryInfo(self, device: int) -> Any:  # noqa: N802
-        return SimpleNamespace(total=80 * 2**30, used=20 * 2**30, free=60 * 2**30)
+        return self._say(self.memory[device])
 
 
 @pytest.fixture
@@ -145,6 +148,27 @@ def test_activity_is_that_since_the_last_look(nvml: Recorded) -> None:
     assert found.activity(1) == (0.37, 0.25)  # it keeps no samples
     nvml.rates[1] = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert found.activity(1) is None
+
+
+def test_what_a_gpu_does_not_say_is_not_known_and_is_not_nothing(nvml: Recorded) -> None:
+    unknown = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    rank: Any = SimpleNamespace(key=(7, 0), devices=[1], record={"state": "running", "minder": 0})
+    meter = Meter(Gpus(nvml), every_s=0)
+
+    def said() -> list[int | None]:
+        """The memory of each sample that two looks more give."""
+        meter.told(len(meter.samples()))
+        for _look in range(2):
+            meter.look([rank])
+        return [each.memory_milli for each in meter.samples()]
+
+    meter.look([rank])
+    assert said() == [250, 250]
+    nvml.memory[1] = unknown
+    assert Gpus(nvml).activity(1) == (0.37, None)
+    assert said() == [None, None]
+    nvml.rates[1] = unknown
+    assert said() == []
 
 
 def test_without_the_package_or_a_driver_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
