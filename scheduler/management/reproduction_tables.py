@@ -9,6 +9,7 @@ from scheduler.management.tables import duration_text
 from scheduler.simulator.lab import Assumptions
 from scheduler.simulator.reproduce import Line, Row
 from scheduler.simulator.reproduce.sensitivity import Change
+from scheduler.simulator.reproduce.systems import System, SystemRow
 
 SHOWN_IN_SENSITIVITY = (
     "occupancy",
@@ -42,6 +43,31 @@ def print_table(write: Callable[[str], object], rows: Sequence[Row]) -> None:
         is_bound = line.least is not None or line.most is not None
         kept = f"{row.met} of {len(row.values)}" if is_bound else ""
         write(f"{line.label:54}{line.published:>12}{cells}  {kept}".rstrip())
+
+
+def print_system(write: Callable[[str], object], system: System, rows: Sequence[SystemRow]) -> None:
+    """A line for each figure: published, ours with its spread over the seeds, the bound; remarks below."""
+    seeds = f"; {system.seeds} seeds, the median (least to most)" if system.seeds else ""
+    write("")
+    write(f"{system.title}{seeds}")
+    width = max(len(row.figure) for row in rows)
+    published = max(len(row.published) for row in rows)
+    ours = max(len(row.ours) for row in rows)
+    for row in rows:
+        bound = f"{row.bound}: {'kept' if row.kept else 'NOT kept'}" if row.bound else ""
+        write(f"  {row.figure:{width}}  {row.published:>{published}}  {row.ours:>{ours}}  {bound}".rstrip())
+    for remark in dict.fromkeys(row.remark for row in rows if row.remark):
+        write(f"  - {remark}")
+
+
+def system_as_json(name: str, system: System, rows: Sequence[SystemRow]) -> dict[str, Any]:
+    """A system for programs."""
+    return {
+        "system": name,
+        "title": system.title,
+        "seeds": system.seeds,
+        "rows": [row._asdict() for row in rows],
+    }
 
 
 def row_as_json(row: Row) -> dict[str, Any]:

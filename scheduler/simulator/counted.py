@@ -9,7 +9,8 @@ from typing import NamedTuple
 class CountedJob(NamedTuple):
     """A job of a trace: instants and durations in seconds, its size in thousandths of a GPU.
 
-    `id` is text, also where it is made of digits. `estimate_s` is what its owner asked for, where the trace knows it.
+    `id` is text, also where it is made of digits. `estimate_s` is what its owner asked for, and `group` the name under
+    which it recurs, where the trace knows them.
     """
 
     id: str
@@ -18,6 +19,7 @@ class CountedJob(NamedTuple):
     size_milli: int
     team: str = ""
     estimate_s: int | None = None
+    group: str = ""
 
 
 class Stay(NamedTuple):

@@ -12,6 +12,8 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from typing import Any, Protocol
 
+from scheduler.engine import Predictor
+
 from .attained import srsf, tiresias, tiresias_published
 from .counted import CannotReplay, CountedJob, Stay, by_submission
 
@@ -75,6 +77,19 @@ def sjf(jobs: Sequence[CountedJob], capacity_milli: int) -> list[Stay]:
     return _without_preemption(jobs, capacity_milli, _BySize(lambda place: (jobs[place].duration_s, jobs[place].id)))
 
 
+def sjf_predicted(jobs: Sequence[CountedJob], capacity_milli: int) -> list[Stay]:
+    """The shortest of those that fit first, by what those like it took that had ended when it came (`Predictor`)."""
+    predictor = Predictor()
+
+    def key(place: int) -> tuple[Any, ...]:
+        return predictor.predict(jobs[place].group, jobs[place].team), jobs[place].id
+
+    def learn(place: int) -> None:
+        predictor.learn(jobs[place].group, jobs[place].team, jobs[place].duration_s)
+
+    return _without_preemption(jobs, capacity_milli, _BySize(key), learn)
+
+
 def sjf_requested(jobs: Sequence[CountedJob], capacity_milli: int) -> list[Stay]:
     """The shortest by the time that its owner asked for, and nobody passes it: for logs that hold estimates.
 
@@ -100,6 +115,7 @@ COUNTING_SCHEDULERS: dict[str, Callable[[Sequence[CountedJob], int], list[Stay]]
     "fifo": fifo,
     "fifo-skip": fifo_skip,
     "sjf": sjf,
+    "sjf-predicted": sjf_predicted,
     "sjf-requested": sjf_requested,
     "srtf": srtf,
     "srsf": srsf,
@@ -163,11 +179,16 @@ class _BySize:
         return heappop(min(heads)[1])[1] if heads else None
 
 
-def _without_preemption(jobs: Sequence[CountedJob], capacity_milli: int, waiting: _Waiting) -> list[Stay]:
-    """At every event, start whatever `waiting` hands out."""
+def _without_preemption(
+    jobs: Sequence[CountedJob],
+    capacity_milli: int,
+    waiting: _Waiting,
+    on_end: Callable[[int], None] = lambda place: None,
+) -> list[Stay]:
+    """At every event, start whatever `waiting` hands out; `on_end` is told the places of those that end."""
     stays = [Stay(0, 0, 0)] * len(jobs)
     arrivals = by_submission(jobs)
-    running: list[tuple[int, int]] = []  # (end, size)
+    running: list[tuple[int, int]] = []  # (end, place)
     free_milli = capacity_milli
     arrived = 0
     while arrived < len(arrivals) or running:
@@ -175,15 +196,17 @@ def _without_preemption(jobs: Sequence[CountedJob], capacity_milli: int, waiting
             [jobs[place].submit_s for place in arrivals[arrived : arrived + 1]] + [end_s for end_s, _ in running[:1]]
         )
         while running and running[0][0] <= now_s:
-            free_milli += heappop(running)[1]
+            _, place = heappop(running)
+            free_milli += jobs[place].size_milli
+            on_end(place)
         while arrived < len(arrivals) and jobs[arrivals[arrived]].submit_s <= now_s:
             waiting.add(arrivals[arrived], jobs[arrivals[arrived]].size_milli)
             arrived += 1
-        while free_milli and (place := waiting.take(free_milli)) is not None:
-            job = jobs[place]
+        while free_milli and (taken := waiting.take(free_milli)) is not None:
+            job = jobs[taken]
             free_milli -= job.size_milli
-            heappush(running, (now_s + job.duration_s, job.size_milli))
-            stays[place] = Stay(now_s, now_s + job.duration_s, 0)
+            heappush(running, (now_s + job.duration_s, taken))
+            stays[taken] = Stay(now_s, now_s + job.duration_s, 0)
     return stays
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.management.experiments import SystemRun, carry_out_systems
 from scheduler.simulator import parse, simulate
 from scheduler.simulator.lab import Assumptions
 from scheduler.simulator.reproduce import (
@@ -21,6 +22,8 @@ from scheduler.simulator.reproduce import (
     table,
 )
 from scheduler.simulator.reproduce.sensitivity import changes, variations
+from scheduler.simulator.reproduce.systems import SYSTEMS
+from scheduler.simulator.reproduce.systems.work import heavy_tailed, recurring
 from tests.simulator.driving import job
 from tests.simulator.test_commands import assert_refused, manage
 
@@ -140,7 +143,7 @@ def test_every_assumption_is_varied_by_a_quarter_both_ways() -> None:
 
 
 def test_reproduce_prints_one_object_and_its_progress() -> None:
-    done = manage("reproduce", "--seeds", "1,2", "--days", "1", "--gpus", "64", "--json")
+    done = manage("reproduce", "--only", "laboratory", "--seeds", "1,2", "--days", "1", "--gpus", "64", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert [row["figure"] for row in found["table"]] == [line.name for line in LINES]
@@ -154,11 +157,13 @@ def test_reproduce_prints_one_object_and_its_progress() -> None:
 
 
 def test_reproduce_prints_a_table_for_people() -> None:
-    done = manage("reproduce", "--seeds", "3", "--days", "1", "--gpus", "64")
+    done = manage("reproduce", "--only", "laboratory,fair-tree", "--seeds", "3", "--days", "1", "--gpus", "64")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "1 day, 64 GPUs, seed 3"
-    assert len(lines) == 2 + len(LINES)
+    place = lines.index("Slurm's Fair Tree (documentation)")
+    assert place == 3 + len(LINES)
+    assert any("b2, b1, b3, p1, p2, c1" in line and line.endswith("the same: kept") for line in lines[place:])
     assert any(line.startswith("occupancy") and ">= 98 %" in line and line.endswith("of 1") for line in lines)
 
 
@@ -170,10 +175,56 @@ def test_reproduce_prints_a_table_for_people() -> None:
         (("--seeds", "1-1000"), "--seeds: must be at most 100"),
         (("--gpus", "100"), "--gpus: must be a multiple of 8 from 64 to 100,000, but is 100"),
         (("--days", "0"), "--days: must be from 1 to 366, but is 0"),
+        (("--only", "lab"), f"--only: must be some of laboratory, {', '.join(SYSTEMS)}, not 'lab'"),
+        (("--only", "pai", "--sensitivity"), "--only: --sensitivity is about the laboratory alone"),
     ],
 )
 def test_reproduce_names_the_option_at_fault(options: tuple[str, str], line: str) -> None:
     assert_refused(manage("reproduce", *options), f"reproduce: {line}")
+
+
+# --- other systems ----------------------------------------------------------------------------------------------------
+
+
+def test_work_of_published_kinds_comes_as_its_seed_says() -> None:
+    for kind, number, gpus in ((heavy_tailed, 480, 60), (recurring, 4_000, 64)):
+        jobs = kind(random.Random(1), 0.9)
+        assert jobs == kind(random.Random(1), 0.9)
+        assert len(jobs) == number
+        assert max(job.duration_s for job in jobs) <= 2 * 24 * HOUR_S
+        work_s = sum(job.size_milli * job.duration_s for job in jobs) / 1_000
+        assert work_s / (gpus * jobs[-1].submit_s) == pytest.approx(0.9, rel=0.2)
+    assert {job.group for job in recurring(random.Random(2), 1.2)} <= {f"g{number:03d}" for number in range(300)}
+
+
+def test_examples_of_fair_tree_come_out_as_documented() -> None:
+    rows = SYSTEMS["fair-tree"].rows([])
+    assert [row.ours for row in rows] == [row.published for row in rows]
+    assert all(row.kept for row in rows)
+
+
+def test_what_needs_the_authors_machines_is_told_as_published_alone() -> None:
+    assert {row.ours for row in SYSTEMS["advisor"].rows([])} == {"–"}
+    assert all(row.remark for row in SYSTEMS["advisor"].rows([]))
+
+
+def test_a_bound_that_is_not_kept_is_said() -> None:
+    found = {f"{name} {load}": 0.5 for name in ("true", "predicted") for load in (0.9, 1.0, 1.2, 1.5)}
+    (gate,) = (row for row in SYSTEMS["pai"].rows([found]) if row.kept is not None)
+    assert not gate.kept
+    behind = found | {"true 1.2": 0.80, "predicted 1.2": 0.70}
+    assert not any(row.kept for row in SYSTEMS["pai"].rows([behind])), "ten points behind knowing"
+    assert any(row.kept for row in SYSTEMS["pai"].rows([behind | {"predicted 1.2": 0.76}]))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_a_system_comes_out_as_published(name: str) -> None:
+    runs = [SystemRun(name, seed) for seed in range(1, SYSTEMS[name].seeds + 1)]
+    found = carry_out_systems(runs, lambda run, done: None) if runs else []
+    rows = SYSTEMS[name].rows(found)
+    assert [row.figure for row in rows if row.kept is False] == []
+    assert all(row.remark for row in rows if row.published and row.ours != row.published)
 
 
 # --- the results ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`manage.py reproduce`: the published results beside ours, from invented laboratories. Needs no database."""
+"""`manage.py reproduce`: the published results beside ours, from invented laboratories and work. Needs no database."""
 
 from __future__ import annotations
 
@@ -8,26 +8,37 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from scheduler.management.experiments import carry_out_all
+from scheduler.management.experiments import SystemRun, carry_out_all, carry_out_systems
 from scheduler.management.files import CommandOnFiles, fail
-from scheduler.management.reproduction_tables import print_sensitivity, print_table, row_as_json
+from scheduler.management.reproduction_tables import (
+    print_sensitivity,
+    print_system,
+    print_table,
+    row_as_json,
+    system_as_json,
+)
 from scheduler.simulator.lab import check_size
 from scheduler.simulator.reproduce import SCHEDULERS, BySchedulers, Experiment, table
 from scheduler.simulator.reproduce.sensitivity import Change, changes, variations
+from scheduler.simulator.reproduce.systems import SYSTEMS, SystemRow
 
 MOST_SEEDS = 100
+LABORATORY = "laboratory"
 
 
 class Command(CommandOnFiles):
-    """Simulate laboratories under contracts and under what they are compared with."""
+    """Simulate laboratories under contracts and what they are compared with, and other systems on work of their kind."""
 
-    help = "Print the published results beside those of invented laboratories."
+    help = "Print published results, of contracts and of other systems, beside what comes out here."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The command line."""
         parser.add_argument("--seeds", default="1-5", metavar="SEEDS", help='such as "1-5" or "1,3,8" (default 1-5)')
         parser.add_argument("--days", type=int, default=30, metavar="D", help="how long each lasts (default 30)")
         parser.add_argument("--gpus", type=int, default=1_024, metavar="G", help="of the cluster (default 1,024)")
+        parser.add_argument(
+            "--only", metavar="NAMES", help=f"some of {', '.join((LABORATORY, *SYSTEMS))}, with commas (default: all)"
+        )
         parser.add_argument(
             "--sensitivity", action="store_true", help="vary each assumption by a quarter up and down instead"
         )
@@ -40,17 +51,41 @@ class Command(CommandOnFiles):
         if (fault := check_size(days=days, gpus=gpus)) is not None:
             fail(*fault)
         if options["sensitivity"]:
+            if options["only"] is not None:
+                fail("--only", f"--sensitivity is about the {LABORATORY} alone")
             self._print_sensitivity(seeds, days, gpus, as_json=options["json"])
             return
-        experiments = [Experiment(seed, days, gpus, scheduler) for seed in seeds for scheduler in SCHEDULERS]
-        found = self._by_schedulers(experiments)
-        rows = table(found)
-        if options["json"]:
+        chosen = _chosen(options["only"])
+        result: dict[str, Any] = {}
+        if LABORATORY in chosen:
+            experiments = [Experiment(seed, days, gpus, scheduler) for seed in seeds for scheduler in SCHEDULERS]
+            found = self._by_schedulers(experiments)
+            rows = table(found)
             by_seed = {str(seed): dict(figures) for seed, figures in zip(seeds, found, strict=True)}
-            self.print_json({"days": days, "gpus": gpus, "table": [row_as_json(row) for row in rows], "seeds": by_seed})
-        else:
-            self.stdout.write(_what(seeds, days, gpus))
-            print_table(self.stdout.write, rows)
+            result |= {"days": days, "gpus": gpus, "table": [row_as_json(row) for row in rows], "seeds": by_seed}
+            if not options["json"]:
+                self.stdout.write(_what(seeds, days, gpus))
+                print_table(self.stdout.write, rows)
+        systems = self._systems([name for name in chosen if name != LABORATORY])
+        if options["json"]:
+            told = [system_as_json(name, SYSTEMS[name], each) for name, each in systems.items()]
+            self.print_json(result | {"systems": told})
+            return
+        for name, each in systems.items():
+            print_system(self.stdout.write, SYSTEMS[name], each)
+
+    def _systems(self, names: list[str]) -> dict[str, list[SystemRow]]:
+        """The rows of each, all their seeds on all cores."""
+        runs = [SystemRun(name, seed) for name in names for seed in range(1, SYSTEMS[name].seeds + 1)]
+
+        def say(run: SystemRun, done: int) -> None:
+            sys.stderr.write(f"{done} of {len(runs)}: {run.name}, seed {run.seed}\n")
+
+        found = dict(zip(runs, carry_out_systems(runs, say), strict=True)) if runs else {}
+        return {
+            name: SYSTEMS[name].rows([found[SystemRun(name, seed)] for seed in range(1, SYSTEMS[name].seeds + 1)])
+            for name in names
+        }
 
     def _print_sensitivity(self, seeds: list[int], days: int, gpus: int, *, as_json: bool) -> None:
         """The base first, then each assumption a quarter less and a quarter more, on the same seeds."""
@@ -95,6 +130,22 @@ def _what(seeds: list[int], days: int, gpus: int) -> str:
     spell = "1 day" if days == 1 else f"{days} days"
     names = ", ".join(map(str, seeds))
     return f"{spell}, {gpus:,} GPUs, {'seed' if len(seeds) == 1 else 'seeds'} {names}"
+
+
+def _chosen(value: str | None) -> list[str]:
+    """What of the laboratory and the systems is asked for, in their order.
+
+    Raises:
+        CommandError: one is neither.
+    """
+    known = [LABORATORY, *SYSTEMS]
+    if value is None:
+        return known
+    names = [part.strip() for part in value.split(",")]
+    for name in names:
+        if name not in known:
+            fail("--only", f"must be some of {', '.join(known)}, not {name!r}")
+    return [name for name in known if name in names]
 
 
 def read_seeds(value: str) -> list[int]:

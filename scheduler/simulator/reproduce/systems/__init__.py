@@ -1,0 +1,23 @@
+"""Published systems that became policies here: what was published of each beside what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .advisor import ADVISOR
+from .fair_tree import FAIR_TREE
+from .predicted import PAI
+from .themis import THEMIS
+from .tiresias import TIRESIAS
+from .told import Numbers, System, SystemRow
+
+__all__ = ["SYSTEMS", "Numbers", "System", "SystemRow"]
+
+SYSTEMS: Mapping[str, System] = {
+    "tiresias": TIRESIAS,
+    "themis": THEMIS,
+    "pai": PAI,
+    "fair-tree": FAIR_TREE,
+    "advisor": ADVISOR,
+}
+"""By the name that `manage.py reproduce --only` takes."""
