@@ -46,6 +46,9 @@ MORE = (
 )
 """Addresses whose parameters ask for more than the plain page."""
 
+NOT_READY = ("/readyz",)
+"""What rightly answers 503 here, where neither worker nor beat runs."""
+
 
 @pytest.mark.long
 def test_every_page_is_quick(world: World) -> None:
@@ -60,5 +63,6 @@ def test_every_page_is_quick(world: World) -> None:
     for person in walk.PEOPLE:
         client = walk.signed_in(person)
         for cost in [walk.measure(client, person, path) for path in [*paths, *MORE]]:
-            wrong += [f"{person} {cost.path}: {cost.status}"] if cost.status >= 500 else cost.too_much()
+            is_broken = cost.status >= 500 and cost.path not in NOT_READY
+            wrong += [f"{person} {cost.path}: {cost.status}"] if is_broken else cost.too_much()
     assert not wrong, "\n".join(wrong)
