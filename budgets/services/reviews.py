@@ -63,7 +63,9 @@ def plan(
         checks.allowed(by, "review.plan", row)
         if not row.children.filter(closed_at=None).exists():
             raise InputError("node", gettext("{row} has no children to share between").format(row=row.code))
-        checks.days(period_from=period_from, period_until=period_until, applies_from=applies_from)
+        checks.days(
+            period_from=period_from, period_until=period_until, meets_at=meets_at.date(), applies_from=applies_from
+        )
         if not 1 <= (period_until - period_from).days <= LONGEST_DAYS:
             raise InputError(
                 "period_until",

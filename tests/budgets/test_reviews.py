@@ -65,7 +65,11 @@ def planned(lab: Lab, *, by: Person | None = None, **fields) -> Review:
     """A review of A by its PI, which applies from today."""
     said = {"period_from": date(2026, 10, 1), "period_until": date(2026, 12, 1), "applies_from": today(), **fields}
     return reviews.plan(
-        node=said.pop("node", lab.a), title="Autumn review", meets_at=timezone.now(), by=by or lab.pi, **said
+        node=said.pop("node", lab.a),
+        title="Autumn review",
+        meets_at=said.pop("meets_at", timezone.now()),
+        by=by or lab.pi,
+        **said,
     )
 
 
@@ -93,6 +97,14 @@ def close(meeting: Review, by: Person, **fields) -> review_closing.Closed:
 
 
 # --- planning and opening -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_a_meeting_is_in_years_that_can_be_counted_from(lab: Lab, year: int) -> None:
+    with pytest.raises(InputError) as refused:
+        planned(lab, meets_at=datetime(year, 12, 31, 23, 59, tzinfo=UTC))
+    assert refused.value.field == "meets_at"
+    assert Review.objects.count() == 0
 
 
 def test_only_managers_plan_and_both_sides_are_told(lab: Lab) -> None:
