@@ -16,8 +16,8 @@ REASONS = (
         "{code} took its {amount}. Its contract was over, and {code} has attained less service in the same project."
     ),
     gettext_noop(
-        "{code} took its {amount}. Its contract was over, and {code} is further behind the time that a fair share would "
-        "have taken in the same project."
+        "{code} took its {amount}. Its contract was over, and {code} is further behind the time that a fair share "
+        "would have taken in the same project."
     ),
     gettext_noop(
         "{code} took its {amount}. Its contract was over, and {name} had been served less of its share than {name_2}."
@@ -125,6 +125,7 @@ SIMULATIONS = (
     gettext_noop("priority"),
     gettext_noop("partition"),
     gettext_noop("Shares of {code} on {code_2}: {words}"),
+    gettext_noop("Invented laboratories of {number} GPUs, {number_2} d"),
     gettext_noop("The history could not be read; the fault has been logged."),
     gettext_noop("It took longer than {number} minutes."),
     gettext_noop("It broke off; the fault has been logged."),

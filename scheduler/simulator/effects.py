@@ -122,16 +122,21 @@ class Effects:
         record.state = "queued"
 
     def _service(self, record: JobRecord) -> Service:
-        """What an order inside a leaf may go by. What its owner estimates comes before what is predicted."""
+        """What an order inside a leaf may go by.
+
+        What its owner estimates comes before what is predicted, once, when it is submitted.
+        """
         if self.snapshot.leaf_order is None:
             return NO_SERVICE
         job = record.job
-        predicted_s = job.estimate_s if job.estimate_s is not None else self._predictor.predict(job.group, job.user)
+        if record.predicted_s is None:
+            is_said = job.estimate_s is not None
+            record.predicted_s = job.estimate_s if is_said else self._predictor.predict(job.group, job.user)
         last = record.runs[-1] if record.runs else None
         return Service(
             attained_milli_s=record.attained_milli_s,
             first_started_s=record.first_start_s,
-            predicted_s=predicted_s,
+            predicted_s=record.predicted_s,
             executed_s=record.executed_s,
             forgiven_s=record.forgiven_s,
             waits_since_s=None if last is None else last.end_s,

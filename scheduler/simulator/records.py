@@ -54,6 +54,7 @@ class JobRecord:
     demand_from_s: int | None = None
     attained_milli_s: int = 0  # what its runs have executed, by what they held, and was not forgiven
     executed_s: int = 0  # how long they have, in all
+    predicted_s: int | None = None  # how long it was thought to execute when it was submitted
     forgiven_s: int = 0  # how much of that counts no more for an order inside its leaf
     arrival: Arrival | None = None  # where that order asks
 

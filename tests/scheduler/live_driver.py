@@ -151,7 +151,7 @@ class LiveDriver:
         happenings = (next_happening(run) for run in simulation.going(self.cluster))
         instants += [each.at_s - (second(START) or 0) for each in happenings if each is not None]
         instants += self._ends_of_contracts(now_s)
-        if self.scenario.policy.leaf_order != "priority":
+        if instants and self.scenario.policy.leaf_order != "priority":  # rounds alone would never end
             timer_s = snapshots.load(self.cluster, at(now_s)).snapshot.next_timer_s()
             instants += [] if timer_s is None else [timer_s - (second(START) or 0)]
         next_s = min(instants, default=None)
