@@ -198,8 +198,9 @@ def _entry(measure: Measure, told_of_it: Mapping[str, Any] | None) -> Entry:
     apart = told_of_it["difference"]
     tone = ""
     if apart is not None:
-        sign = "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else "±"
-        below.append(f"{sign}{_said(measure, abs(apart['value']))} {_half(measure, apart)}".strip())
+        much = _about(measure, abs(apart["value"]))
+        sign = "" if much == _about(measure, 0) else "+" if apart["value"] > 0 else "−"
+        below.append(f"{sign}{much} {_half(measure, apart)}".strip())
         if is_clear(apart):
             tone = "better" if is_better(measure, apart) else "worse"
     return Entry(_said(measure, told_of_it["value"]), "; ".join(each for each in below if each), tone)
@@ -207,7 +208,15 @@ def _entry(measure: Measure, told_of_it: Mapping[str, Any] | None) -> Entry:
 
 def _half(measure: Measure, told_of_it: Mapping[str, Any]) -> str:
     high = told_of_it["high"]
-    return "" if high is None else f"±{formats.NBSP}{_said(measure, high - told_of_it['value'])}"
+    return "" if high is None else f"±{formats.NBSP}{_about(measure, high - told_of_it['value'])}"
+
+
+def _about(measure: Measure, value: float) -> str:
+    """A difference or half an interval: longer durations in whole minutes or hours."""
+    if measure.unit != "s":
+        return _said(measure, value)
+    unit_s = next((unit_s for unit_s, from_s in ((3_600, 5 * 3_600), (60, 300)) if value >= from_s), 1)
+    return formats.duration(round(value / unit_s) * unit_s)
 
 
 def _said(measure: Measure, value: float) -> str:
@@ -224,7 +233,11 @@ def _said(measure: Measure, value: float) -> str:
 
 
 def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
-    """A dot with its interval for each policy, its name above it; filled where it clearly differs from the first."""
+    """A dot with its interval for each policy, its name above it; filled where it clearly differs from the first.
+
+    No figure is less than nought, and no interval is drawn below it. Parts of a whole may lie close together: their
+    axis does not begin at nought.
+    """
     known = [(place, line[measure.name]) for place, line in enumerate(compared.lines)]
     drawn = [(place, each) for place, each in known if each is not None]
     real = None if compared.real is None else compared.real[measure.name]
@@ -235,6 +248,9 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
     title = str(TITLES[measure.name])
     number = len(compared.policies)
 
+    def half(each: Mapping[str, Any]) -> float:
+        return 0.0 if each["high"] is None else float(each["high"] - each["value"])
+
     def dots(name: str, chosen: Sequence[tuple[int, Mapping[str, Any]]], symbol: str, colour: str) -> Figure:
         return {
             "type": "scatter", "mode": "markers", "name": name, "y": [place for place, _ in chosen],
@@ -243,8 +259,9 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
             "hovertemplate": "%{customdata}<extra></extra>", "cliponaxis": False,
             "marker": {"size": 10, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}},
             "error_x": {
-                "type": "data", "thickness": 2, "width": 4, "color": colour,
-                "array": [0 if each["high"] is None else (each["high"] - each["value"]) * scale for _, each in chosen],
+                "type": "data", "symmetric": False, "thickness": 2, "width": 4, "color": colour,
+                "array": [half(each) * scale for _, each in chosen],
+                "arrayminus": [min(half(each), each["value"]) * scale for _, each in chosen],
             },
         }  # fmt: skip
 
@@ -271,7 +288,12 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
             "layout": layout(
                 margin={"l": 4, "r": 16, "t": 4, "b": 28},
                 hovermode="closest",
-                xaxis=axis(rangemode="tozero", nticks=5, tickformat=",~g", fixedrange=True),
+                xaxis=axis(
+                    rangemode="normal" if measure.unit == "part" else "tozero",
+                    nticks=5,
+                    tickformat=",~g",
+                    fixedrange=True,
+                ),
                 yaxis=axis(range=[number - 0.5, -0.85], showgrid=False, visible=False, fixedrange=True),
                 shapes=shapes,
                 annotations=[_name(place, name) for place, name in enumerate(compared.policies)],

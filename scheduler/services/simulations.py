@@ -307,6 +307,7 @@ def compare_policies(
         if source.days * source.gpus > MOST_LABORATORY:
             raise InputError("days", gettext("times GPUs must be at most {most:,} here").format(most=MOST_LABORATORY))
         asked["lab"] = {"days": source.days, "gpus": source.gpus}
+        title = title or f"Invented laboratories of {source.gpus} GPUs, {source.days} d"
         source = File(f"{LABORATORY}-{source.days}d-{source.gpus}.json", simulating.laboratory(1, **asked["lab"]))
     changes = [
         (
