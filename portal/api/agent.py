@@ -60,6 +60,8 @@ REGISTER = {
     "uuids": list[str],
     "epoch": int,
     "rack": str,
+    "rail": str,
+    "leaf": str,
     "memory_mib": int,
     "cpu_milli": int,
 }

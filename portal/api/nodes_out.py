@@ -44,6 +44,12 @@ class RegisterIn(Strict):
     name = serializers.CharField(max_length=60, help_text="letters, digits, dots, - and _")
     devices = serializers.IntegerField(min_value=0, max_value=DEVICES_MAX, help_text="GPUs, or cores")
     rack = serializers.CharField(max_length=60, allow_blank=True, default="", help_text="its RDMA domain")
+    rail = serializers.CharField(
+        max_length=60, allow_blank=True, default="", help_text="which leaves its own belongs to"
+    )
+    leaf = serializers.CharField(
+        max_length=60, allow_blank=True, default="", help_text="the switch that it is wired to"
+    )
     cpu_milli = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0, help_text="0 is unsaid")
     memory_mib = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0, help_text="0 is unsaid")
 
@@ -92,6 +98,8 @@ class NodeOut(serializers.Serializer):
     name = serializers.CharField()
     cluster = serializers.CharField()
     rack = serializers.CharField(allow_null=True)
+    rail = serializers.CharField(allow_null=True)
+    leaf = serializers.CharField(allow_null=True)
     health = serializers.ChoiceField(Node.Health.values)
     state = serializers.CharField()
     trouble = serializers.CharField(allow_blank=True, help_text="what is wrong, as its agent or a person said")
@@ -177,6 +185,8 @@ def node(line: Line) -> dict[str, Any]:
         "name": row.name,
         "cluster": row.cluster.name,
         "rack": row.rack.name if row.rack else None,
+        "rail": row.rail or None,
+        "leaf": row.leaf or None,
         "health": row.health,
         "state": line.state,
         "trouble": row.trouble,

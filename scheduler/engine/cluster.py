@@ -95,12 +95,14 @@ class NodeState:
         "health",
         "held_milli",
         "indexed_milli",
+        "leaf",
         "leaving",
         "leaving_milli",
         "locked_milli",
         "memory_mib",
         "name",
         "rack",
+        "rail",
         "reservations",
         "runs",
         "shared",
@@ -116,6 +118,8 @@ class NodeState:
         self.name = node.name
         self.capacity_milli = node.capacity_milli
         self.rack = node.rack
+        self.rail = node.rail
+        self.leaf = node.leaf
         self.cpu_milli = node.cpu_milli
         self.memory_mib = node.memory_mib
         self.health = node.health

@@ -1,16 +1,18 @@
 """Where a gang may go (semantics.md section 6). One of the engine's three seams.
 
 Up to one node's worth goes on one node, best fit; more means whole nodes, in one rack if one can hold them, else over
-as few as possible. Maintenance windows and promises to others bound further what a workload may hold on a node.
+as few as possible; inside racks close together on the network (domains.py). Maintenance windows and promises to others
+bound further what a workload may hold on a node.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import merge
 from typing import NamedTuple
 
 from .cluster import HeldRun, NodeState
+from .domains import closest
 from .host import fits_now, is_bound, keeps_promise
 from .snapshot import Snapshot
 from .values import DEVICE_MILLI, Claim, Packing, Reservation, Workload
@@ -172,7 +174,7 @@ def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload) -> Mapping[str
 def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int) -> list[NodeState] | None:
     """Whole nodes for a gang: least cost first, then as few racks as possible; None if they are not enough.
 
-    The nodes of least cost that are enough are taken; racks, `finer` and names choose only among nodes of the
+    The nodes of least cost that are enough are taken; racks, leaves, `finer` and names choose only among nodes of the
     highest cost taken, since the others are all needed. No node can be put back.
     """
     ranked = sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli, each.finer, each.node.name))
@@ -188,30 +190,8 @@ def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int) -> list
     chosen = [each.node for each in ranked if each.cost < last_cost]
     equals = [each.node for each in ranked if each.cost == last_cost]
     missing_milli = size_milli - sum(node.capacity_milli for node in chosen)
-    chosen += _fewest_racks(equals, missing_milli, {node.rack for node in chosen})
+    chosen += closest(equals, missing_milli, chosen)
     return _put_back(chosen, size_milli)
-
-
-def _fewest_racks(nodes: Sequence[NodeState], size_milli: int, used: Collection[str]) -> list[NodeState]:
-    """Enough of these nodes, which are in order of preference, over as few further racks as possible."""
-    racks: dict[str, list[NodeState]] = {}
-    for node in nodes:
-        racks.setdefault(node.rack, []).append(node)
-    room = {name: sum(node.capacity_milli for node in members) for name, members in racks.items()}
-    chosen: list[NodeState] = []
-    missing_milli = size_milli
-    while missing_milli > 0:
-        enough = [name for name in room if room[name] >= missing_milli]
-        if enough:  # the rack that this leaves least of, so that large ones stay whole
-            rack = min(enough, key=lambda name: (name not in used, room[name], name))
-        else:
-            rack = min(room, key=lambda name: (name not in used, -room[name], name))
-        for node in racks[rack]:
-            if missing_milli > 0:
-                chosen.append(node)
-                missing_milli -= node.capacity_milli
-        del room[rack]
-    return chosen
 
 
 def _put_back(chosen: list[NodeState], size_milli: int) -> list[NodeState]:

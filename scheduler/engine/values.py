@@ -96,6 +96,8 @@ class Node:
     windows: tuple[tuple[int, int], ...] = ()  # maintenance: half-open [from, until), future or current
     usable_from_s: int | None = None  # until then a node that returned from trouble starts nothing (healthy_dwell_s)
     taken_milli: int = 0  # held by what nobody here can tell to leave, such as other people's jobs on a shared cluster
+    rail: str = ""  # which leaves its own belongs to, and below which leaf it is wired (domains.py); "" is unsaid
+    leaf: str = ""
     cpu_milli: int | None = None
     memory_mib: int | None = None
 

@@ -39,6 +39,7 @@ class Config:
         work: where workloads have their directories; agents of one machine may share it. Default STATE/work.
         join_token_file: holds what lets it join; read only while the portal does not know it.
         rack: its RDMA domain, if it is known.
+        rail, leaf: which leaves its own belongs to, and the switch that it is wired to, if they are known.
         memory_mib, cpu_milli: what it offers; 0 is unsaid.
         heartbeat_s: between two heartbeats, a fifth more or less by chance.
         wake_port: where the portal can have it ask at once; 0 is any, -1 is none.
@@ -67,6 +68,8 @@ class Config:
     work: str = ""
     join_token_file: str = ""
     rack: str = ""
+    rail: str = ""
+    leaf: str = ""
     memory_mib: int = 0
     cpu_milli: int = 0
     heartbeat_s: int = 10

@@ -62,6 +62,8 @@ class PortalSide:
             "devices": devices,
             "uuids": uuids,
             "rack": config.rack,
+            "rail": config.rail,
+            "leaf": config.leaf,
             "memory_mib": config.memory_mib,
             "cpu_milli": config.cpu_milli,
             "epoch": self._fences.epoch,

@@ -80,6 +80,12 @@ class Node(models.Model):
     cluster = models.ForeignKey(Cluster, models.PROTECT, related_name="nodes")
     rack = models.ForeignKey(Rack, models.PROTECT, null=True, blank=True, related_name="nodes")
     name = models.CharField(max_length=60)
+    rail = models.CharField(
+        max_length=60, blank=True, default="", db_default="", help_text="which leaves its own belongs to"
+    )
+    leaf = models.CharField(
+        max_length=60, blank=True, default="", db_default="", help_text="the switch that it is wired to"
+    )
     cpu_milli = models.PositiveBigIntegerField(default=0)
     memory_mib = models.PositiveBigIntegerField(default=0)
     health = models.CharField(max_length=12, choices=Health, default=Health.HEALTHY)

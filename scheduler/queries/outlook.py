@@ -81,6 +81,8 @@ def _node(node: Any, now_s: int) -> Node:
         name=node.name,
         capacity_milli=node.capacity_milli,
         rack=node.rack,
+        rail=node.rail,
+        leaf=node.leaf,
         health=node.health,
         windows=tuple((start_s - now_s, until_s - now_s) for start_s, until_s in node.windows),
         usable_from_s=None if node.usable_from_s is None else node.usable_from_s - now_s,

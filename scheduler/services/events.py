@@ -252,7 +252,7 @@ def seen_runs(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
 
 
 def seen_nodes(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """By id: health, dwell, drain, capacity, what others hold of it, rack and maintenance windows."""
+    """By id: health, dwell, drain, capacity, what others hold of it, rack, rail, leaf, maintenance windows."""
     wanted = {pk for pk in ids if pk is not None}
     if not wanted:
         return {}
@@ -275,6 +275,8 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
         ExpressionWrapper(Q(drain_asked_at__isnull=False), BooleanField()),
         ExpressionWrapper(Q(retired_at__isnull=False), BooleanField()),
         "rack__name",
+        "rail",
+        "leaf",
         Count("devices"),
         "taken_milli",
     )
@@ -288,14 +290,16 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
                 "drains": drains,
                 "retired": is_retired,
                 "rack": rack or "",
+                "rail": rail,
+                "leaf": leaf,
                 "devices": devices,
                 "windows": windows.get(pk, []),
                 "taken_milli": taken_milli,
             },
         )
-        for pk, name, health, healthy_since_s, drains, is_retired, rack, devices, taken_milli in nodes.order_by(
-            "name"
-        ).values_list(*columns)
+        for pk, name, health, healthy_since_s, drains, is_retired, rack, rail, leaf, devices, taken_milli in (
+            nodes.order_by("name").values_list(*columns)
+        )
     ]
 
 

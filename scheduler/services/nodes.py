@@ -7,7 +7,7 @@ beside it. Every change that a pass would see is an event; how long a node was f
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
@@ -49,6 +49,8 @@ def register(
     devices: int,
     token: str = "",
     rack: str = "",
+    rail: str = "",
+    leaf: str = "",
     cpu_milli: int = 0,
     memory_mib: int = 0,
     uuids: Sequence[str] = (),
@@ -65,6 +67,7 @@ def register(
         token: its agent's own, of which only a hash is kept; empty for a node that no agent speaks for. A node that is
             heard from keeps the token it has: whoever else knows the join token cannot take its place.
         rack: its RDMA domain, made if it is new.
+        rail: which leaves its own belongs to. leaf: the switch that it is wired to. Empty is unsaid.
         cpu_milli: thousandths of a core. memory_mib: mebibytes. 0 is unsaid.
         uuids: its devices' own names, in the order of their indexes; empty is unsaid.
         epoch: of its agent's present start; whatever was started before is heard no more.
@@ -74,7 +77,7 @@ def register(
         InputError: names the field. NotAllowed: not theirs to do.
     """
     at = (now or timezone.now()).replace(microsecond=0)
-    _check(name, devices, token, rack, cpu_milli, memory_mib)
+    _check({"node": name, "rack": rack, "rail": rail, "leaf": leaf}, devices, token, cpu_milli, memory_mib)
     if by is not None:
         _check_by_hand(by, cluster)
     with events.changing(cluster.pk):
@@ -91,18 +94,19 @@ def register(
                     name=name
                 ),
             )
-        before = (node.pk, node.rack_id, node.devices.count() if node.pk else 0)
-        if devices < before[2]:
+        known = node.devices.count() if node.pk else 0
+        before = (node.pk, node.rack_id, node.rail, node.leaf, known)
+        if devices < known:
             raise InputError(
                 "devices",
-                gettext("{name} has {before}; a node with fewer is another node").format(name=name, before=before[2]),
+                gettext("{name} has {before}; a node with fewer is another node").format(name=name, before=known),
             )
-        node.rack, node.cpu_milli, node.memory_mib = place, cpu_milli, memory_mib
+        node.rack, node.rail, node.leaf, node.cpu_milli, node.memory_mib = place, rail, leaf, cpu_milli, memory_mib
         if token:
             node.token_hash, node.agent_epoch = digest(token), epoch
         node.save()
-        _have_devices(node, before[2], devices, uuids)
-        if before != (node.pk, node.rack_id, devices):
+        _have_devices(node, known, devices, uuids)
+        if before != (node.pk, node.rack_id, rail, leaf, devices):
             note(node, at, what="registered", by=by)
     return node
 
@@ -122,8 +126,8 @@ def _have_devices(node: Node, known: int, devices: int, uuids: Sequence[str]) ->
         Device.objects.filter(node=node, index=index).exclude(uuid=uuid[:80]).update(uuid=uuid[:80])
 
 
-def _check(name: str, devices: int, token: str, rack: str, cpu_milli: int, memory_mib: int) -> None:
-    for field, value in (("node", name), ("rack", rack)):
+def _check(names: Mapping[str, str], devices: int, token: str, cpu_milli: int, memory_mib: int) -> None:
+    for field, value in names.items():
         if (field == "node" or value) and not NAME.fullmatch(value):
             raise InputError(
                 field, gettext("must be 1 to 60 letters, digits, dots, - and _, the first a letter or a digit")

@@ -163,10 +163,8 @@ def _cluster(value: object, path: str) -> list[Node]:
         sizes = {f"n{index:0{width}d}": capacity for index in range(1, number + 1)}
     else:
         sizes = cluster.need("nodes", _named_nodes)
-    racks: dict[str, str] = {}
-    if cluster.has("racks"):
-        racks = cluster.need("racks", lambda each, where: _racks(each, where, sizes))
-    elif cluster.has("nodes_per_rack"):
+    racks, rails, leaves = (_domains(cluster, level, sizes) for level in ("rack", "rail", "leaf"))
+    if not racks and cluster.has("nodes_per_rack"):
         per_rack = cluster.need("nodes_per_rack", positive)
         racks = {name: f"r{index // per_rack + 1:03d}" for index, name in enumerate(sizes)}
     cores = cluster.take("cpus", lambda each, where: _of_nodes(each, where, sizes, positive), {})
@@ -175,7 +173,13 @@ def _cluster(value: object, path: str) -> list[Node]:
     cluster.finish()
     return [
         Node(
-            name, capacity * 1_000, racks.get(name, ""), cpu_milli=cpu_milli.get(name), memory_mib=memory_mib.get(name)
+            name,
+            capacity * 1_000,
+            rack=racks.get(name, ""),
+            rail=rails.get(name, ""),
+            leaf=leaves.get(name, ""),
+            cpu_milli=cpu_milli.get(name),
+            memory_mib=memory_mib.get(name),
         )
         for name, capacity in sizes.items()
     ]
@@ -203,17 +207,25 @@ def _of_nodes(value: object, path: str, sizes: Mapping[str, int], read: Callable
     return found
 
 
-def _racks(value: object, path: str, sizes: Mapping[str, int]) -> dict[str, str]:
-    racks: dict[str, str] = {}
-    for rack, members in Fields(value, path).items():
-        for member, where in elements(members, f"{path}.{rack}"):
+def _domains(cluster: Fields, level: str, sizes: Mapping[str, int]) -> dict[str, str]:
+    """By node, the rack, rail or leaf that it is in; those of no node stay away."""
+    plural = {"rack": "racks", "rail": "rails", "leaf": "leaves"}[level]
+    if not cluster.has(plural):
+        return {}
+    return cluster.need(plural, lambda each, where: _named_domains(each, where, level, sizes))
+
+
+def _named_domains(value: object, path: str, level: str, sizes: Mapping[str, int]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for domain, members in Fields(value, path).items():
+        for member, where in elements(members, f"{path}.{domain}"):
             name = text(member, where)
             if name not in sizes:
                 raise ScenarioError(where, f"there is no node {shown(name)}")
-            if name in racks:
-                raise ScenarioError(where, f"node {shown(name)} is in rack {shown(racks[name])} already")
-            racks[name] = rack
-    return racks
+            if name in found:
+                raise ScenarioError(where, f"node {shown(name)} is in {level} {shown(found[name])} already")
+            found[name] = domain
+    return found
 
 
 def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNode]:

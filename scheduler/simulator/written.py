@@ -30,10 +30,11 @@ def as_file(scenario: Scenario) -> dict[str, Any]:
 
 
 def _cluster(scenario: Scenario) -> dict[str, Any]:
-    racks: dict[str, list[str]] = {}
+    domains: dict[str, dict[str, list[str]]] = {"racks": {}, "rails": {}, "leaves": {}}
     for node in scenario.nodes:
-        if node.rack:
-            racks.setdefault(node.rack, []).append(node.name)
+        for level, name in (("racks", node.rack), ("rails", node.rail), ("leaves", node.leaf)):
+            if name:
+                domains[level].setdefault(name, []).append(node.name)
     written: dict[str, Any] = {"nodes": {node.name: node.capacity_milli // 1_000 for node in scenario.nodes}}
     for key, amounts in (
         ("cpus", {node.name: node.cpu_milli // 1_000 for node in scenario.nodes if node.cpu_milli is not None}),
@@ -41,7 +42,7 @@ def _cluster(scenario: Scenario) -> dict[str, Any]:
     ):
         if amounts:
             written[key] = amounts
-    return {**written, "racks": racks} if racks else written
+    return written | {level: found for level, found in domains.items() if found}
 
 
 def _gib(memory_mib: int) -> int | float:

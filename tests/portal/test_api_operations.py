@@ -55,11 +55,11 @@ def test_health_is_said_and_seen(calm: Laboratory, as_person: Callable) -> None:
 
 
 def test_a_node_is_added_by_hand_once(calm: Laboratory, as_person: Callable) -> None:
-    client, body = as_person(calm.ops), {"name": "n03", "devices": 8, "rack": "r2", "memory_mib": 1_024}
+    client, body = as_person(calm.ops), {"name": "n03", "devices": 8, "rack": "r2", "leaf": "L1", "memory_mib": 1_024}
     first, again = (send(client, NODES, body) for _ in range(2))
     assert (first.status_code, again.status_code) == (201, 201)
     assert client.get(first.headers["Location"]).json() == first.json() == again.json()
-    assert (first.json()["size_milli"], first.json()["rack"]) == (8_000, "r2")
+    assert [first.json()[key] for key in ("size_milli", "rack", "rail", "leaf")] == [8_000, "r2", None, "L1"]
     assert client.get("/api/v1/clusters/north/").json()["size_milli"] == 24_000
     assert fields_of(send(client, NODES, {**body, "devices": 4})) == ["devices"]
     assert fields_of(send(client, NODES, {**body, "name": "-x"})) == ["node"]

@@ -94,6 +94,11 @@ def test_a_factor_is_kept_exactly() -> None:
         ({"cluster": {"nodes": 0, "gpus_per_node": 8}}, "cluster.nodes: must be at least 1, but is 0"),
         ({"cluster": {"nodes": {"h1": 8}, "gpu": 1}}, "cluster.gpu: unknown key"),
         ({"cluster": {"nodes": {"h1": 8}, "racks": {"r1": ["h2"]}}}, 'cluster.racks.r1[0]: there is no node "h2"'),
+        ({"cluster": {"nodes": {"h1": 8}, "leaves": {"L1": ["h2"]}}}, 'cluster.leaves.L1[0]: there is no node "h2"'),
+        (
+            {"cluster": {"nodes": {"h1": 8}, "rails": {"A": ["h1"], "B": ["h1"]}}},
+            'cluster.rails.B[0]: node "h1" is in rail "A" already',
+        ),
         (
             {"cluster": {"nodes": {"h1": 8}, "racks": {"r1": ["h1"], "r2": ["h1"]}}},
             'cluster.racks.r2[0]: node "h1" is in rack "r1" already',

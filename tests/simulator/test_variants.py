@@ -24,7 +24,12 @@ from scheduler.simulator.written import as_file
 def a_file(**changes: Any) -> dict[str, Any]:
     return {
         "name": "small",
-        "cluster": {"nodes": {"h1": 8, "h2": 8}, "racks": {"r1": ["h1"]}},
+        "cluster": {
+            "nodes": {"h1": 8, "h2": 8},
+            "racks": {"r1": ["h1"]},
+            "rails": {"A": ["h1"]},
+            "leaves": {"L1": ["h1"]},
+        },
         "tree": {"A": 1, "B": {"shares": 3, "children": {"B1": 1, "B2": {"shares": 1, "cap_gpus": 4}}}},
         "policy": {"lookback_s": "3d", "swap_margin": 0.5},
         "history": [{"leaf": "A", "gpus": 4, "from": "-2d", "to": "-1d"}],
