@@ -143,6 +143,28 @@ def entitlement_on(node: BudgetNode, cluster: Cluster, day: date) -> Fraction:
     return entitlement
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node stands in the tree: what it is entitled to of a cluster, whether anything is below it, and whether
+    it, or a node above it, is closed.
+    """
+
+    entitlement: Fraction
+    has_children: bool
+    is_closed: bool
+
+
+def place_on(node: BudgetNode, cluster: Cluster, day: date) -> Place:
+    """What `tree_on` says of one node on a day not over yet. Three queries, however large the tree."""
+    over, gone = midnight(day + timedelta(days=1)), midnight(day - timedelta(days=WEIGHING_DAYS))
+    weighs = Q(closed_at=None) | Q(closed_at__gte=gone)
+    return Place(
+        entitlement=entitlement_on(node, cluster, day),
+        has_children=BudgetNode.objects.filter(weighs, parent=node, created_at__lt=over).exists(),
+        is_closed=BudgetNode.objects.filter(pk__in=node.path, closed_at__isnull=False).exists(),
+    )
+
+
 def entitlements_on(
     nodes: Collection[BudgetNode], clusters: Collection[Cluster], day: date
 ) -> dict[tuple[int, int], Fraction]:

@@ -44,13 +44,13 @@ app.autodiscover_tasks()
 app.autodiscover_tasks(["portal.demo"])
 
 
-def every(seconds: int, task: str, *, expires_s: int | None = None) -> dict[str, Any]:
+def every(seconds: int, task: str, **options: Any) -> dict[str, Any]:
     """An entry of beat's schedule. A message that nobody takes until the next one comes is dropped."""
-    return {"task": task, "schedule": seconds, "options": {"expires": seconds if expires_s is None else expires_s}}
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds, **options}}
 
 
 app.conf.beat_schedule = {
-    "tick": every(TICK_S, "scheduler.tasks.tick", expires_s=2 * TICK_S),
+    "tick": every(TICK_S, "scheduler.tasks.tick", expires=2 * TICK_S, queue=settings.TICKS),
     "roll-up-usage": every(ROLL_UP_S, "scheduler.tasks.roll_up_usage"),
     "invent-utilization": every(ROLL_UP_S, "scheduler.tasks.invent_utilization"),
     "feed-demo": every(FEED_S, "portal.demo.tasks.feed"),

@@ -15,6 +15,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.views.generic import View
 
@@ -26,6 +27,7 @@ from portal.views.errors import post_only
 
 CHOICES_OFFERED = 200
 """A list box with more than this helps nobody to find one."""
+PART_HEADERS = ("HX-Request", "HX-History-Restore-Request")
 MAX_SPENT_ACTIONS = 40
 """How many one-use action ids a session remembers."""
 
@@ -126,12 +128,27 @@ def render_page(
     request: HttpRequest, name: str, context: dict[str, Any], *, part: str = "", status: int = 200
 ) -> HttpResponse:
     """The page templates/NAME/page.html, or to htmx its `part`; both live at one address, so caches keep them apart."""
-    htmx = request.htmx  # type: ignore[attr-defined]
-    is_part = bool(part) and bool(htmx) and not htmx.history_restore_request
-    template = f"{name}/{part}.html" if is_part else f"{name}/page.html"
+    template = f"{name}/{part}.html" if part and is_part(request) else f"{name}/page.html"
     response = render(request, template, {"now": datetime.now(UTC), **context}, status=status)
-    patch_vary_headers(response, ["HX-Request", "HX-History-Restore-Request"])
+    patch_vary_headers(response, PART_HEADERS)
     return response
+
+
+def render_live(
+    request: HttpRequest, name: str, context: dict[str, Any], live: SafeString, *, status: int = 200
+) -> HttpResponse:
+    """The page templates/NAME/page.html around its `live` part, or to htmx that part alone, which is made already."""
+    if not is_part(request):
+        return render_page(request, name, context | {"live": live}, status=status)
+    response = HttpResponse(live, status=status)
+    patch_vary_headers(response, PART_HEADERS)
+    return response
+
+
+def is_part(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part of the page, and not for a whole page that it has no longer."""
+    htmx = request.htmx  # type: ignore[attr-defined]
+    return bool(htmx) and not htmx.history_restore_request
 
 
 def clusters() -> list[Cluster]:

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import environ
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
+from kombu import Queue
 
 from portal.settings_operations import operations_settings
 from portal.settings_signing import BACKENDS, PASSWORD_VALIDATORS, signing
@@ -217,6 +218,11 @@ def broker_url(redis_url: str) -> str:
 
 
 CELERY_BROKER_URL = broker_url(REDIS_URL)
+TICKS = "ticks"
+"""Ticks have a queue of their own, of which a worker takes in turn with the other: a storm of wake-ups, or work that
+can wait, would else stand before them until they expire, and passes would be late."""
+CELERY_TASK_QUEUES = [Queue("celery"), Queue(TICKS)]
+"""What a worker takes that is told of no queues."""
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_TASK_IGNORE_RESULT = True

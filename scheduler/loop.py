@@ -241,14 +241,17 @@ def look_at(
     another pass at work goes away: that one looks again, after it let go of the lock, for events that it did not see.
     Returns how many passes were made.
     """
-    if not links.may_decide(Cluster.objects.get(pk=cluster_id), now or timezone.now()):
+    cluster = Cluster.objects.get(pk=cluster_id)
+    if not links.may_decide(cluster, now or timezone.now()):
         return 0
     made = 0
     goes_on = is_due
 
     def is_wanted() -> bool:
+        if now is None:  # woken: also where none comes by the clock, since ticks wait behind other work
+            return is_pass_due(cluster, timezone.now(), may_rest=True)
         last = last_pass(cluster_id)
-        return last is None or (_has_news(last) and not (now is None and rests(last)))
+        return last is None or _has_news(last)
 
     while made < PASSES_IN_A_ROW:
         wanted = None if goes_on else only_if if only_if is not None and not made else is_wanted

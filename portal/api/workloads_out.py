@@ -12,7 +12,7 @@ from budgets.glossary import lazily as meant
 from budgets.models import Person
 from portal.api.problems import Strict
 from portal.api.serializers import level, moment, pair
-from portal.views.queue import leaves_seen_inside
+from portal.views.queue import leaves_seen_on
 from scheduler.models import Run, Workload
 from scheduler.queries.queue import QueuePage, Row
 from scheduler.services.workloads import ARRAY_MAX
@@ -306,8 +306,8 @@ def run(row: Run) -> dict[str, Any]:
 
 
 def queue_page(page: QueuePage, person: Person) -> dict[str, Any]:
-    """QueueOut, with what this person may see. One query more than the page itself, at most."""
-    inside = leaves_seen_inside(person, [row.leaf.node_id for row in page.rows if row.leaf])
+    """QueueOut, with what this person may see."""
+    inside = leaves_seen_on(page, person)
     return {
         "cluster": page.cluster.name,
         "as_of": moment(page.as_of),
@@ -325,7 +325,7 @@ def queue_row(row: Row, person: Person, inside: Collection[int]) -> dict[str, An
     return {
         "place": row.place,
         "code": row.code,
-        "name": row.name if is_mine or (row.leaf is not None and row.leaf.node_id in inside) else None,
+        "name": row.name if is_mine or row.leaf_id in inside else None,
         "is_mine": is_mine,
         "leaf": row.leaf_code,
         "size_milli": row.size_milli,

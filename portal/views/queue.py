@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
@@ -11,13 +13,14 @@ from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext
 
 from budgets.authority import INSIDE_ROLES, nodes_with
-from budgets.models import BudgetNode, Person
-from budgets.queries import today, tree_on
+from budgets.models import BudgetNode, Cluster, Person
+from budgets.queries import TreeRow, today, tree_on
 from portal import formats, order_words
-from portal.pages import CHOICES_OFFERED, Page, cluster_named, clusters, render_page, whole_number
+from portal.pages import CHOICES_OFFERED, Page, cluster_named, clusters, is_part, render_live, whole_number
 from scheduler.models import Workload
 from scheduler.queries import queue
 from scheduler.queries.levels import Level, Levels
+from scheduler.queries.moments import Moment, moment_of, shared
 
 REFRESH_S = 10
 """How often the page asks again: as often as a pass is made."""
@@ -28,17 +31,24 @@ _numbers: dict[Hashable, SafeString] = {}
 
 
 class Queue(Page):
-    """The live order, filtered and paged; to htmx only what refreshes itself."""
+    """The live order, filtered and paged; to htmx only what refreshes itself.
+
+    It is made once at each moment for all who may see the same of it.
+    """
 
     def get(self, request: HttpRequest, cluster: str | None = None) -> HttpResponse:
         """The whole page, or its live part."""
         self.allow("cluster.see")
         among = clusters()
         where = cluster_named(cluster, among)
-        tree = tree_on(where, today()) if is_tree_needed(request) else None
+        now = datetime.now(UTC)
+        moment = moment_of(where, now, is_poll=is_part(request))
+        tree = tree_offered(request, where, moment)
         filters = filters_of(request, {row.node.code for row in tree or ()})
-        page = queue.page(where, whole_number(request, "page", 1), filters)
+        number = whole_number(request, "page", 1)
+        page = page_of(where, number, filters, moment)
         person: Person = request.user  # type: ignore[assignment]
+        inside = leaves_seen_on(page, person)
         context = {
             "here": "queue",
             "clusters": among,
@@ -46,13 +56,32 @@ class Queue(Page):
             "page": page,
             "totals": page.totals,
             "first": next((row for row in page.rows if row.place == 1), None) if page.number == 1 else None,
-            "inside": leaves_seen_inside(person, [row.leaf.node_id for row in page.rows if row.leaf]),
+            "inside": inside,
             "tree": None if tree is None or len(tree) > CHOICES_OFFERED else [row for row in tree if row.depth],
-            "numbers": numbers_of(request, page),
             "classes": Workload.Class.choices,
             "refresh_s": REFRESH_S,
+            "now": now,
         }
-        return render_page(request, "queue", context, part="_live")
+
+        def live() -> SafeString:
+            return render_to_string(
+                "queue/_live.html", context | {"numbers": numbers_of(request, page)}, request=request
+            )
+
+        if filters.find:
+            return render_live(request, "queue", context, live())
+        owner = person.pk if any(row.owner_id == person.pk for row in page.rows) else None
+        seen_by = (get_language(), is_part(request), request.GET.urlencode(), frozenset(inside), owner)
+        return render_live(request, "queue", context, shared(moment, ("queue", *seen_by), live))
+
+
+def page_of(cluster: Cluster, number: int, filters: queue.Filters, moment: Moment) -> queue.QueuePage:
+    """A page of the queue: where nothing is looked for that only some may find, the same for all who ask for it."""
+    if filters.find:
+        return queue.page(cluster, number, filters)
+    plain = replace(filters, asker_id=None, inside=())
+    key = ("queue page", number, plain.leaf, plain.workload_class)
+    return shared(moment, key, lambda: queue.page(cluster, number, plain))
 
 
 def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
@@ -77,9 +106,13 @@ def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
     return made
 
 
-def is_tree_needed(request: HttpRequest) -> bool:
-    """Whether the page offers the nodes of the tree, or one of them was chosen: of a large tree only the latter."""
-    return bool(request.GET.get("project")) or BudgetNode.objects.count() <= CHOICES_OFFERED
+def tree_offered(request: HttpRequest, cluster: Cluster, moment: Moment) -> Sequence[TreeRow] | None:
+    """The tree where the page offers its nodes, or one of them was chosen: of a large tree only the latter."""
+    is_small = shared(moment, "is the tree small", lambda: BudgetNode.objects.count() <= CHOICES_OFFERED)
+    if not is_small and not request.GET.get("project"):
+        return None
+    day = today()
+    return shared(moment, ("tree", day), lambda: tree_on(cluster, day))
 
 
 def shown_levels(rows: Sequence[Level]) -> Sequence[Level]:
@@ -128,6 +161,12 @@ def leaves_seen_inside(person: Person, leaf_ids: list[int]) -> set[int]:
         return set()
     rows = BudgetNode.objects.filter(pk__in=leaf_ids, path__overlap=mine)
     return set(rows.values_list("pk", flat=True))
+
+
+def leaves_seen_on(page: queue.QueuePage, person: Person) -> set[int]:
+    """The same of the leaves of a page, which has their paths."""
+    mine = set(nodes_with(person, INSIDE_ROLES))
+    return {row.leaf_id for row in page.rows if not mine.isdisjoint(row.leaf_path)}
 
 
 def served_said(levels: Levels) -> str:

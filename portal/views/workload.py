@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from fractions import Fraction
+from functools import partial
 
 from django.contrib import messages
 from django.db.models import Min
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import reverse
-from django.utils.translation import gettext, gettext_lazy
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language, gettext, gettext_lazy
 
 from budgets.authority import may
 from budgets.errors import InputError
@@ -22,12 +25,13 @@ from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.forms.reason import CancelForm
 from portal.forms.trying import TryForm
-from portal.pages import Page, render_page
+from portal.pages import Page, is_part, render_page
 from portal.run_line import drawings
 from scheduler.models import LogChunk, Rank, Workload
 from scheduler.queries import forecast
 from scheduler.queries.levels import Level
-from scheduler.queries.workload import EventLine, Explanation, Step, explanation
+from scheduler.queries.moments import Moment, moment_of, shared
+from scheduler.queries.workload import EventLine, Explanation, explanation, present_of
 from scheduler.services import workloads
 from scheduler.services.runs import HOLDING_STATES
 
@@ -68,12 +72,21 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
+class Sibling:
+    """A level among its siblings, as the page shows it; whether it stands aside, since nothing waits there."""
+
+    code: str
+    is_dim: bool
+    said: SafeString
+
+
+@dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A level on the way to the leaf: each sibling with the ratio that orders it, and whether it stands aside."""
+    """A level on the way to the leaf, and its siblings in the order in which they are served."""
 
     node: Level
     mine: Level
-    siblings: Sequence[tuple[Level, Fraction | None, bool]]
+    siblings: Sequence[Sibling]
     words: str
 
 
@@ -84,7 +97,9 @@ class WorkloadPage(Page):
         """The whole page, or its live part."""
         workload = workload_named(code)
         self.allow("workload.see", workload)
-        told = explanation(workload)
+        now = timezone.now()
+        moment = moment_of(workload.cluster, now, is_poll=is_part(request))
+        told = explanation(workload, now, shared(moment, "present", lambda: present_of(workload.cluster)))
         person: Person = request.user  # type: ignore[assignment]
         inside = may(person, "workload.see_inside", workload)
         context = {
@@ -101,7 +116,7 @@ class WorkloadPage(Page):
             "lookback_days": told.window_s // 86_400,
             "order_inside": order_words.inside_a_project(told.policy),
             "use_decays": order_words.use_decays(told.policy),
-            "steps": [shown_step(step, is_funded=workload.min_runtime_s > 0) for step in told.steps],
+            "steps": shown_steps(told, moment) if workload.state == Workload.State.QUEUED else [],
             "drawings": drawings(told, workload.leaf.colour),
             "said": foretold_of(told),
             "binding": binding_of(told),
@@ -114,8 +129,7 @@ class WorkloadPage(Page):
             "secret_names": sorted(workload.secrets) if inside else [],
             "refresh_s": REFRESH_S,
         }
-        is_part = bool(request.htmx)  # type: ignore[attr-defined]
-        is_over = is_part and not context["is_open"]
+        is_over = bool(request.htmx) and not context["is_open"]  # type: ignore[attr-defined]
         return render_page(request, "workload", context, part="_live", status=STOP_POLLING if is_over else 200)
 
 
@@ -223,19 +237,43 @@ def can_cancel(person: Person, workload: Workload) -> bool:
     return is_open and may(person, "workload.cancel", workload)
 
 
-def shown_step(step: Step, *, is_funded: bool) -> ShownStep:
+def shown_steps(told: Explanation, moment: Moment) -> list[ShownStep]:
+    """From the root down. The siblings of a level are the same for all workloads below it, so they are said once."""
+    is_funded = told.workload.min_runtime_s > 0
+    return [
+        ShownStep(
+            step.node,
+            step.mine,
+            shared(
+                moment,
+                ("siblings", get_language(), step.node.code, is_funded),
+                partial(siblings_of, step.siblings, is_funded=is_funded),
+            ),
+            turn_said(step.mine) if is_funded else "",
+        )
+        for step in told.steps
+    ]
+
+
+def siblings_of(levels: Sequence[Level], *, is_funded: bool) -> list[Sibling]:
     """Funded work is ordered by what was served, unallocated work by the free cycles that it had."""
     if not is_funded:
-        order = sorted(step.siblings, key=lambda level: (level.uncharged is None, level.uncharged or 0, level.code))
-        return ShownStep(step.node, step.mine, [(each, each.uncharged, False) for each in order], "")
-    mine = step.mine
-    turn = gettext("first") if mine.turn == 1 else formats.ordinal(mine.turn or 0)
-    words = (
-        gettext("{mine} is {turn} of those that have something funded waiting.").format(mine=mine.code, turn=turn)
-        if mine.turn
-        else ""
-    )
-    return ShownStep(step.node, mine, [(each, each.served, not each.waiting) for each in step.siblings], words)
+        levels = sorted(levels, key=lambda level: (level.uncharged is None, level.uncharged or 0, level.code))
+    found = []
+    for level in levels:
+        is_dim = is_funded and not level.waiting
+        part = level.served if is_funded else level.uncharged
+        said = render_to_string("workload/_sibling.html", {"level": level, "part": part, "is_dim": is_dim})
+        found.append(Sibling(level.code, is_dim, said))
+    return found
+
+
+def turn_said(mine: Level) -> str:
+    """Whose turn it is; nothing where it has none."""
+    if not mine.turn:
+        return ""
+    turn = gettext("first") if mine.turn == 1 else formats.ordinal(mine.turn)
+    return gettext("{mine} is {turn} of those that have something funded waiting.").format(mine=mine.code, turn=turn)
 
 
 def in_words(event: EventLine) -> Happened:

@@ -1,17 +1,21 @@
-"""Who is ahead of a waiting workload, grouped by the reason for it. One query."""
+"""Who is ahead of a waiting workload, grouped by the reason for it."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+from budgets.models import Cluster
 from scheduler.models import Workload
 from scheduler.queries.levels import Level, Levels
 from scheduler.queries.queue import waiting
 
 MOST = 10_000
-"""Those ahead that are looked at; beyond that the numbers are "at least"."""
+"""Those in the order that are looked at; beyond that the numbers are "at least"."""
 NAMED = 3
 """Ids that a group names."""
 PROMISED, FUNDED, LEVEL, PRIORITY, EARLIER = "promised", "funded", "level", "priority", "earlier"
@@ -37,34 +41,52 @@ class Group:
     first: list[str] = field(default_factory=list)
 
 
-class _Ahead(NamedTuple):
-    """The columns of one who is ahead."""
+class InOrder(NamedTuple):
+    """One who has a place in the order."""
 
+    place: int
     pk: int
     code: str
+    name: str
     leaf_id: int
     size_milli: int
     priority: int
     min_runtime_s: int
+    submitted_at: datetime
 
 
-def groups(workload: Workload, levels: Levels, promised: Collection[int]) -> list[Group]:
-    """In the order of the first of each group; empty for one without a place. One query.
+def order_of(cluster: Cluster) -> list[InOrder]:
+    """The first MOST who wait and have a place, by place. One query."""
+    rows = waiting(cluster).filter(state=Workload.State.QUEUED, place__isnull=False).order_by("place")
+    return list(map(InOrder._make, rows.values_list(*InOrder._fields)[:MOST]))
+
+
+def before(order: Sequence[InOrder], workload: Workload) -> Sequence[InOrder]:
+    """Those ahead of a workload; none of one that has no place."""
+    if workload.place is None or workload.state != Workload.State.QUEUED:
+        return ()
+    return order[: bisect_left(order, workload.place, key=attrgetter("place"))]
+
+
+def groups(workload: Workload, ahead: Sequence[InOrder], levels: Levels, promised: Collection[int]) -> list[Group]:
+    """Those `ahead` of it, in the order of the first of each group.
 
     `promised` are the keys of the workloads for which a reservation stands.
     """
-    if workload.place is None or workload.state != Workload.State.QUEUED:
-        return []
-    rows = waiting(workload.cluster).filter(state=Workload.State.QUEUED, place__lt=workload.place).order_by("place")
     mine = levels.by_id.get(workload.leaf_id)
     path = levels.path(mine.code) if mine is not None else []
     forks: dict[int, tuple[Level, Level] | None] = {}
     found: dict[tuple[str, str], Group] = {}
-    for row in map(_Ahead._make, rows.values_list(*_Ahead._fields)[:MOST]):
+    for row in ahead:
         if row.leaf_id not in forks:
             forks[row.leaf_id] = _fork(path, row.leaf_id, levels)
-        group = _group(row, workload, forks[row.leaf_id], is_promised=row.pk in promised)
-        known = found.setdefault((group.reason, group.theirs.code if group.theirs else ""), group)
+        fork = forks[row.leaf_id]
+        reason = _reason(row, workload, fork, is_promised=row.pk in promised)
+        sides = fork if reason == LEVEL and fork is not None else (None, None)
+        key = (reason, sides[0].code if sides[0] else "")
+        if key not in found:
+            found[key] = Group(reason, *sides)
+        known = found[key]
         known.count += 1
         known.size_milli += row.size_milli
         if len(known.first) < NAMED:
@@ -72,14 +94,14 @@ def groups(workload: Workload, levels: Levels, promised: Collection[int]) -> lis
     return list(found.values())
 
 
-def _group(row: _Ahead, workload: Workload, fork: tuple[Level, Level] | None, *, is_promised: bool) -> Group:
+def _reason(row: InOrder, workload: Workload, fork: tuple[Level, Level] | None, *, is_promised: bool) -> str:
     if is_promised:
-        return Group(PROMISED)
+        return PROMISED
     if row.min_runtime_s and not workload.min_runtime_s:
-        return Group(FUNDED)
+        return FUNDED
     if fork is not None:
-        return Group(LEVEL, *fork)
-    return Group(PRIORITY if row.priority > workload.priority else EARLIER)
+        return LEVEL
+    return PRIORITY if row.priority > workload.priority else EARLIER
 
 
 def _fork(path: Sequence[Level], leaf_id: int, levels: Levels) -> tuple[Level, Level] | None:

@@ -90,7 +90,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The tree of one pass. `rows` are parents before children, siblings by turn, then the rest; `of` is by code.
+    """The tree of one pass. `rows` are parents before children, siblings by turn, then the rest; `of` is by code, and
+    `below` has the children by the code of their parent.
 
     `name` tells them apart: where it is the same, so is all else.
     """
@@ -98,6 +99,7 @@ class Levels:
     rows: Sequence[Level]
     of: Mapping[str, Level]
     by_id: Mapping[int, Level]
+    below: Mapping[str | None, Sequence[Level]]
     name: str = ""
 
     def path(self, code: str) -> list[Level]:
@@ -109,9 +111,9 @@ class Levels:
             at = self.of[at].parent
         return found[::-1]
 
-    def children(self, code: str | None) -> list[Level]:
+    def children(self, code: str | None) -> Sequence[Level]:
         """Siblings in the order in which they are served, those without demand after them."""
-        return [row for row in self.rows if row.parent == code]
+        return self.below.get(code, ())
 
 
 def latest_pass(cluster: Cluster) -> Pass | None:
@@ -131,7 +133,7 @@ def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
     What it follows from is read each time; where that is as it was, so is what is made of it.
     """
     if last is None:
-        return Levels((), {}, {})
+        return Levels((), {}, {}, {})
     whole_milli, waiting = capacity_milli(cluster), _waiting(cluster)
     with connection.cursor() as cursor:
         cursor.execute(COLOURS_SQL)
@@ -163,7 +165,10 @@ def _made(last: Pass, whole_milli: int, leaves: Sequence[tuple[int, int, int]]) 
         depths[row["id"]] = depths[row["parent"]] + 1
         found[row["id"]] = _level(row, figures, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
     rows = _in_order(found)
-    return Levels(rows, {row.code: row for row in rows}, {row.node_id: row for row in rows})
+    below: dict[str | None, list[Level]] = {}
+    for level in rows:
+        below.setdefault(level.parent, []).append(level)
+    return Levels(rows, {each.code: each for each in rows}, {each.node_id: each for each in rows}, below)
 
 
 def _level(

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
+from django.db import connection
+
 from budgets.models import Cluster
 from scheduler.models import Decision, Pass, Run, Workload
 from scheduler.queries.levels import Levels, capacity_milli, latest_pass
 from scheduler.queries.queue import nodes_of
 from scheduler.services import policies
+
+LARGE = ("made_in__figures", "made_in__order", "made_in__shadow")
+"""What of a decision's pass is as large as the tree or the queue: only the figures of both sides are wanted."""
+ENTITLED_SQL = """
+SELECT t.pass, t.node, p.figures -> t.node -> 'entitlement'
+FROM unnest(%s::bigint[], %s::text[]) AS t(pass, node) JOIN scheduler_pass p ON p.id = t.pass
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,7 @@ def preempted(workload: Workload, number: int, now: datetime) -> Preempted | Non
     decisions = list(
         Decision.objects.filter(workload=workload, action="preempt", run__number=number)
         .select_related("by", "run", "made_in__policy")
+        .defer(*LARGE)
         .order_by("pk")
     )
     if not decisions:
@@ -224,18 +235,19 @@ def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
 
 
 def preemptions_of(decisions: Sequence[Decision], rows: Sequence[Run], names: Names) -> list[Preemption]:
-    """The decisions that told these runs to leave, the first first. One query."""
+    """The decisions that told these runs to leave, the first first. Two queries at most."""
     runs = {run.pk: run for run in rows}
     made = [each for each in decisions if each.action == "preempt" and each.run_id in runs]
     newcomers = Run.objects.filter(workload__in=[each.by_id for each in made if each.by_id]).order_by("number")
-    starts = list(newcomers.values_list("workload_id", "started_at", "contract_ends_at"))
+    starts = list(newcomers.values_list("workload_id", "started_at", "contract_ends_at")) if made else []
+    entitled = _entitled(made)
     found = []
     for each in made:
         run = runs[each.run_id or 0]
         until = next(
             (ends for workload_id, began, ends in starts if workload_id == each.by_id and began >= each.at), None
         )
-        took, gave = _sides(each, names)
+        took, gave = _sides(each, names, entitled)
         found.append(
             Preemption(
                 at=each.at,
@@ -259,19 +271,33 @@ def preemptions_of(decisions: Sequence[Decision], rows: Sequence[Run], names: Na
     return found
 
 
-def _sides(decision: Decision, names: Names) -> tuple[Side | None, Side | None]:
+def _entitled(decisions: Sequence[Decision]) -> dict[tuple[int, str], Fraction]:
+    """What both sides of these decisions were entitled to, by the deciding pass and the node. One query at most."""
+    sides = [(each.made_in_id, side["node"]) for each in decisions for side in each.numbers.get("sides") or ()]
+    wanted = sorted({(made_in, node) for made_in, node in sides if made_in is not None})
+    if not wanted:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(ENTITLED_SQL, [[made_in for made_in, _ in wanted], [node for _, node in wanted]])
+        return {(made_in, node): Fraction(*json.loads(said)) for made_in, node, said in cursor if said is not None}
+
+
+def _sides(
+    decision: Decision, names: Names, entitled: Mapping[tuple[int, str], Fraction]
+) -> tuple[Side | None, Side | None]:
     """Both sides' numbers as they were stored; entitlements as the deciding pass had them."""
     sides = decision.numbers.get("sides")
-    if not sides or decision.made_in is None:
+    if not sides or decision.made_in_id is None:
         return None, None
     margin = Fraction(*decision.numbers.get("margin_milli_s", (0, 1)))
-    took, gave = (_side(side, decision, names, added) for side, added in zip(sides, (margin, Fraction(0)), strict=True))
+    took, gave = (
+        _side(side, entitled.get((decision.made_in_id, side["node"]), Fraction(0)), names, added)
+        for side, added in zip(sides, (margin, Fraction(0)), strict=True)
+    )
     return took, gave
 
 
-def _side(side: Mapping[str, Any], decision: Decision, names: Names, margin: Fraction) -> Side:
-    assert decision.made_in is not None
-    entitlement = Fraction(*decision.made_in.figures.get(side["node"], {}).get("entitlement", (0, 1)))
+def _side(side: Mapping[str, Any], entitlement: Fraction, names: Names, margin: Fraction) -> Side:
     return Side(
         code=side["node"],
         name=names.of.get(side["node"], side["node"]),

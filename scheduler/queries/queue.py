@@ -44,6 +44,7 @@ class Row:
     Attributes:
         place: in the order of the last pass, None before its first pass, for one whose devices are being left for it,
             and for one that is held.
+        leaf: its leaf as the last pass had it; `leaf_path` are ids from the root down to it as it hangs now.
         path: (level, served) from the child of the root down to its leaf.
         promise: its number among the reservations that stand, from 1; None without one.
         earliest_start_at: with a promise its instant, else when contract ends would make room, if that is known.
@@ -56,7 +57,9 @@ class Row:
     state: str
     owner_id: int | None
     leaf: Level | None
+    leaf_id: int
     leaf_code: str
+    leaf_path: Sequence[int]
     size_milli: int
     min_runtime_s: int
     workload_class: str
@@ -235,7 +238,9 @@ def _row(
         state=row.state,
         owner_id=row.owner_id,
         leaf=level,
+        leaf_id=row.leaf_id,
         leaf_code=row.leaf.code,
+        leaf_path=row.leaf.path,
         size_milli=row.size_milli,
         min_runtime_s=row.min_runtime_s,
         workload_class=row.workload_class,

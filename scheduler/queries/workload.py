@@ -13,9 +13,10 @@ from itertools import pairwise
 
 from django.utils import timezone
 
+from budgets.models import Cluster
 from scheduler.engine import Policy
-from scheduler.models import Claim, Decision, Event, Reservation, Run, Workload
-from scheduler.queries.ahead import Group, groups
+from scheduler.models import Claim, Decision, Event, Pass, Reservation, Run, Workload
+from scheduler.queries.ahead import MOST, Group, InOrder, before, groups, order_of
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
 from scheduler.queries.preempted import Preemption, RunLine, names_in, preemptions_of, runs_of
 from scheduler.queries.queue import waiting
@@ -69,7 +70,7 @@ class Explanation:
 
     `promised_at` is the instant of its reservation, from which on devices are its own; `certain_at` the latest start,
     when those who hold them have had their grace to leave. `others_promised_at` is the first instant that was
-    promised to somebody else.
+    promised to somebody else; `ahead` are the first of `ahead_count`, and `groups` tell of at most ahead.MOST of them.
     """
 
     workload: Workload
@@ -92,7 +93,6 @@ class Explanation:
     runs: Sequence[RunLine]
     preemptions: Sequence[Preemption]
     took_from: Sequence[str]
-    decisions: Sequence[Decision]
     events: Sequence[EventLine]
 
     @property
@@ -117,23 +117,39 @@ class Explanation:
         return sum(run.held_milli_s for run in self.runs)
 
 
-def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
-    """Explain a workload (with its cluster and leaf)."""
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What the explanations of all workloads of a cluster go by: its last pass, the levels, promises and the order."""
+
+    last: Pass | None
+    levels: Levels
+    promises: Sequence[Reservation]
+    order: Sequence[InOrder]
+
+
+def present_of(cluster: Cluster) -> Present:
+    """As it is now."""
+    last = latest_pass(cluster)
+    promises = Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("starts_at", "pk")
+    return Present(last, levels_of(cluster, last), list(promises), order_of(cluster))
+
+
+def explanation(workload: Workload, now: datetime | None = None, present: Present | None = None) -> Explanation:
+    """Explain a workload (with its cluster and leaf); `present` where that is known already."""
     instant = now or timezone.now()
-    last = latest_pass(workload.cluster)
-    levels = levels_of(workload.cluster, last)
+    at = present or present_of(workload.cluster)
+    last, levels, promises = at.last, at.levels, at.promises
     leaf = levels.by_id.get(workload.leaf_id)
     is_waiting = workload.state == Workload.State.QUEUED
     policy = Policy() if last is None else policies.as_policy(last.policy)
-    promises = list(Reservation.objects.filter(cluster=workload.cluster_id, ended_at=None).order_by("starts_at", "pk"))
     promise = next((each for each in promises if each.workload_id == workload.pk), None)
     others = [each.starts_at for each in promises if each.workload_id != workload.pk]
     certain = {each.workload_id: each.starts_at + timedelta(seconds=policy.grace_s) for each in promises}
-    same_leaf, ahead, ahead_count = _neighbours(workload, levels, certain) if is_waiting else ([], [], 0)
+    ahead = before(at.order, workload)
     rows = list(Run.objects.filter(workload=workload).select_related("preempted_by").order_by("number"))
     claim = Claim.objects.filter(workload=workload, ended_at=None).first()
     decisions = list(
-        Decision.objects.filter(workload=workload).select_related("by", "run", "made_in__policy").order_by("pk")
+        Decision.objects.filter(workload=workload, action="preempt").select_related("by", "run").order_by("pk")
     )
     numbers = {run.pk: run.number for run in rows}
     root = levels.rows[0] if levels.rows else None
@@ -146,19 +162,18 @@ def explanation(workload: Workload, now: datetime | None = None) -> Explanation:
         window_s=policy.lookback_s if last is not None else 0,
         waiting_funded=root.waiting if root is not None else 0,
         steps=_steps(levels, leaf),
-        same_leaf=same_leaf,
-        ahead=ahead,
-        ahead_count=ahead_count,
-        groups=groups(workload, levels, certain) if is_waiting else [],
+        same_leaf=[_neighbour(row, levels, certain) for row in _of_same_leaf(workload)] if is_waiting else [],
+        ahead=[_neighbour(row, levels, certain) for row in ahead[:AHEAD_SHOWN]],
+        ahead_count=len(ahead) if len(ahead) < MOST else _count_ahead(workload),
+        groups=groups(workload, ahead, levels, certain),
         promised_at=None if promise is None else promise.starts_at,
         certain_at=certain.get(workload.pk),
         others_promised_at=min(others, default=None),
         claimed_nodes=[] if claim is None else sorted(claim.holdings),
         waits_for=_codes_of([] if claim is None else claim.waits_for),
         runs=runs_of(rows, instant),
-        preemptions=preemptions_of(decisions, rows, names_in(levels)),
+        preemptions=preemptions_of(decisions, rows, names_in(levels)) if decisions else [],
         took_from=_codes_of(list(Run.objects.filter(preempted_by=workload).values_list("pk", flat=True))),
-        decisions=decisions,
         events=_events(workload, numbers),
     )
 
@@ -168,33 +183,31 @@ def _steps(levels: Levels, leaf: Level | None) -> list[Step]:
     return [Step(node, child, levels.children(node.code)) for node, child in pairwise(path)]
 
 
-def _neighbours(
-    workload: Workload, levels: Levels, certain: Mapping[int, datetime]
-) -> tuple[list[Neighbour], list[Neighbour], int]:
-    """Those of its leaf, in the leaf's order; the first who are ahead of it in the queue; how many these are."""
+def _of_same_leaf(workload: Workload) -> list[Workload]:
+    """The first who wait in its leaf, in the leaf's order."""
     funded = {"min_runtime_s__gt": 0} if workload.min_runtime_s else {"min_runtime_s": 0}
-    queue = waiting(workload.cluster).filter(state="queued")
-    leaf_rows = queue.filter(leaf=workload.leaf_id, **funded).order_by("-priority", "submitted_at", "code")[
-        :AHEAD_SHOWN
-    ]
-    ahead_rows = queue.filter(place__lt=workload.place) if workload.place is not None else queue.none()
+    rows = waiting(workload.cluster).filter(state="queued", leaf=workload.leaf_id, **funded)
+    return list(rows.order_by("-priority", "submitted_at", "code")[:AHEAD_SHOWN])
 
-    def neighbour(row: Workload) -> Neighbour:
-        level = levels.by_id.get(row.leaf_id)
-        return Neighbour(
-            code=row.code,
-            name=row.name,
-            leaf=level,
-            leaf_code=level.code if level else "",
-            priority=row.priority,
-            submitted_at=row.submitted_at,
-            size_milli=row.size_milli,
-            place=row.place,
-            certain_at=certain.get(row.pk),
-        )
 
-    same_leaf = [neighbour(row) for row in leaf_rows]
-    return same_leaf, [neighbour(row) for row in ahead_rows[:AHEAD_SHOWN]], ahead_rows.count()
+def _count_ahead(workload: Workload) -> int:
+    """All of them, where they are more than were looked at."""
+    return waiting(workload.cluster).filter(state="queued", place__lt=workload.place).count()
+
+
+def _neighbour(row: Workload | InOrder, levels: Levels, certain: Mapping[int, datetime]) -> Neighbour:
+    level = levels.by_id.get(row.leaf_id)
+    return Neighbour(
+        code=row.code,
+        name=row.name,
+        leaf=level,
+        leaf_code=level.code if level else "",
+        priority=row.priority,
+        submitted_at=row.submitted_at,
+        size_milli=row.size_milli,
+        place=row.place,
+        certain_at=certain.get(row.pk),
+    )
 
 
 def _codes_of(run_ids: Sequence[int]) -> list[str]:

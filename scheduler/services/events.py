@@ -39,9 +39,15 @@ PASS_LOCK = 0x414C02
 WAKE_EXPIRES_S = 10
 """A wake-up nobody took by then is worthless: the next tick does its work."""
 
+WAKE_EVERY_S = 0.5
+"""A process wakes a cluster's loop no more often: what follows within that time is seen by the same pass, by one that
+looks again after it, or by the next tick. Else a thousand submissions would be a thousand messages before that tick."""
+
 BROKER_AWAY_S = 5.0
 """Where a wake-up could not be sent, no other is tried for so long: none may make its sender wait again."""
 _no_broker_until_s = float("-inf")
+_woken_s: dict[int, float] = {}
+"""When this process last woke which cluster's loop."""
 
 AFTER = "waiting_after"
 """Reason code of a held workload that waits for the end of another one; the engine does not see it yet."""
@@ -325,8 +331,12 @@ class WakeUp:
     def __call__(self) -> None:
         """Send it, if there is a broker that takes it."""
         global _no_broker_until_s
-        if not settings.CELERY_BROKER_URL or time.monotonic() < _no_broker_until_s:
+        now_s = time.monotonic()
+        if not settings.CELERY_BROKER_URL or now_s < _no_broker_until_s:
             return
+        if now_s < _woken_s.get(self.cluster_id, float("-inf")) + WAKE_EVERY_S:
+            return
+        _woken_s[self.cluster_id] = now_s
         try:
             current_app.send_task(
                 "scheduler.tasks.look_at",

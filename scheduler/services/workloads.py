@@ -47,6 +47,20 @@ class Room:
     policy: Policy
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a submission is told at the door: None where it may wait, else why it is refused; and its advice.
+
+    `overrode` are the rules of the advisor that refuse its program, but not to an operator.
+    """
+
+    room: Room
+    reason: Reason | None
+    predicted_s: int | None
+    advice: Look
+    overrode: Sequence[str]
+
+
 def submit(
     *,
     cluster: Cluster,
@@ -170,31 +184,38 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
     door.check(cluster=first.cluster, owner=first.owner, size_milli=first.size_milli, command=first.command)
     _check_may_run(first)
     _check_variables(first)
-    found = advice.look(first)
     at = (now or timezone.now()).replace(microsecond=0)
+    known = _submitted_before(requests)
+    if known:
+        return known
+    found = advice.look(first)
     with transaction.atomic():
-        _keep_leaf(first.leaf)
-        return _store(requests, array, at, found)
+        answer = _at_the_door(first, _keep_leaf(first.leaf), at, found)
+        return _store(requests, answer, array, at)
 
 
-def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime, found: Look) -> list[Workload]:
+def _at_the_door(request: Asked, leaf: BudgetNode, at: datetime, found: Look) -> Answer:
+    """What becomes of it. Before the cluster's lock: whoever holds that keeps passes and all other writers waiting."""
+    overrode = advice.refuse(found, request)
+    room = room_of(request.cluster)
+    predicted_s = None
+    if room.policy.leaf_order in predictions.ASKED_BY:
+        predicted_s = predictions.predicted_s(request.cluster, request.owner, request.name, at)
+    return Answer(room, _refusal(request, leaf, room), predicted_s, found, overrode)
+
+
+def _store(requests: Sequence[Asked], answer: Answer, array: uuid.UUID | None, at: datetime) -> list[Workload]:
     """Write them down, queued or refused, and wake the loop; what was submitted before is returned as it is."""
-    first = requests[0]
+    first, reason = requests[0], answer.reason
     with events.changing(first.cluster.pk):
         known = _submitted_before(requests)
         if known:
             return known
-        overrode = advice.refuse(found, first)
-        room = room_of(first.cluster)
-        predicted_s = None
-        if room.policy.leaf_order == "shortest":
-            predicted_s = predictions.predicted_s(first.cluster, first.owner, first.name, at)
-        reason = _refusal(first, room)
         waits = first.after is not None and _is_open(first.after)
         numbers = take_numbers(first.leaf, len(requests))
-        told = advice.keep(found, first.cluster, overrode, at)
+        told = advice.keep(answer.advice, first.cluster, answer.overrode, at)
         rows = Workload.objects.bulk_create(
-            _row(request, code, room, reason, waits, at, array, index, predicted_s, told)
+            _row(request, code, answer, waits, at, array, index, told)
             for index, (request, code) in enumerate(zip(requests, numbers, strict=True))
         )
         if reason is not None:
@@ -207,12 +228,12 @@ def _store(requests: Sequence[Asked], array: uuid.UUID | None, at: datetime, fou
     return rows
 
 
-def _keep_leaf(leaf: BudgetNode) -> None:
-    """Nobody divides, moves or closes the leaf between our look at the tree and our commit.
+def _keep_leaf(leaf: BudgetNode) -> BudgetNode:
+    """The leaf as it is now: nobody divides, moves or closes it between our look at the tree and our commit.
 
     Before the cluster's lock, as changes of the tree do it: in the other order they would wait for each other.
     """
-    BudgetNode.objects.select_for_update(no_key=True).get(pk=leaf.pk)
+    return BudgetNode.objects.select_for_update(no_key=True).get(pk=leaf.pk)
 
 
 def _check_may_run(request: Asked) -> None:
@@ -265,14 +286,11 @@ def room_of(cluster: Cluster) -> Room:
     return Room(sum(counts) * WHOLE_DEVICE_MILLI, max(counts, default=0) * WHOLE_DEVICE_MILLI, policy)
 
 
-def _refusal(request: Asked, room: Room) -> Reason | None:
+def _refusal(request: Asked, leaf: BudgetNode, room: Room) -> Reason | None:
     """What the engine's rules of the door say."""
-    rows = {row.node.pk: row for row in queries.tree_on(request.cluster, queries.today(), also=[request.leaf.pk])}
-    place = rows[request.leaf.pk]
+    place = queries.place_on(leaf, request.cluster, queries.today())
     if place.has_children:
-        raise InputError(
-            "leaf", gettext("{leaf} has nodes below it: submit to one of these").format(leaf=request.leaf.code)
-        )
+        raise InputError("leaf", gettext("{leaf} has nodes below it: submit to one of these").format(leaf=leaf.code))
     room_milli = room.total_milli
     if request.node is not None:
         room_milli = request.node.devices.count() * WHOLE_DEVICE_MILLI
@@ -281,9 +299,9 @@ def _refusal(request: Asked, room: Room) -> Reason | None:
         size_milli=request.size_milli,
         min_runtime_s=request.min_runtime_s,
         is_entitled=place.entitlement > 0,
-        is_closed=any(rows[pk].is_closed for pk in place.node.path if pk in rows),
+        is_closed=place.is_closed,
         room_milli=room_milli,
-        leaf_name=place.node.name,
+        leaf_name=leaf.name,
     )
 
 
@@ -298,20 +316,19 @@ def take_numbers(leaf: BudgetNode, count: int) -> list[str]:
 def _row(
     request: Asked,
     code: str,
-    room: Room,
-    reason: Reason | None,
+    answer: Answer,
     waits: bool,
     at: datetime,
     array: uuid.UUID | None,
     index: int,
-    predicted_s: int | None,
     told: Advice | None,
 ) -> Workload:
+    reason = answer.reason
     row = Workload(
         code=code,
-        predicted_s=predicted_s,
+        predicted_s=answer.predicted_s,
         advice=told,
-        workload_class=class_of(request.size_milli, request.min_runtime_s, room),
+        workload_class=class_of(request.size_milli, request.min_runtime_s, answer.room),
         submitted_at=at,
         array=array,
         array_index=None if array is None else index,
