@@ -367,6 +367,15 @@ TERMS: Sequence[Term] = (
         ("occupancy",),
     ),
     Term(
+        "mfu",
+        gettext_lazy("model FLOPs utilization"),
+        gettext_lazy(
+            "MFU: what a training run makes of what its GPUs could do at most: 6 x parameters x tokens a second, by "
+            "GPUs x the peak of one. It tells of what the run reports."
+        ),
+        ("utilization",),
+    ),
+    Term(
         "wait",
         gettext_lazy("wait"),
         gettext_lazy("From the submission of a workload to its first start, by class."),

@@ -52,6 +52,7 @@ VERBS = {
     "cluster.rules": gettext_lazy("rules of a cluster changed"),
     "cluster.repair_hook": gettext_lazy("repair hook of a cluster changed"),
     "cluster.policy": gettext_lazy("policy of a cluster changed"),
+    "cluster.peak": gettext_lazy("peak of a cluster's devices said"),
     "cluster.advice": gettext_lazy("rules that refuse programs changed"),
     "join_token.made": gettext_lazy("join token made"),
     "join_token.revoked": gettext_lazy("join token ended"),

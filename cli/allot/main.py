@@ -19,6 +19,7 @@ from allot.commands import (
     nodes,
     operating,
     queue,
+    reporting,
     signing,
     simulate,
     submit,
@@ -33,7 +34,8 @@ BROKEN_PIPE = 141
 
 SECTIONS: dict[str, Sequence[click.Command]] = {
     "Work": [
-        check.check, submit.submit, workloads.listed, workloads.show, following.logs, following.wait, workloads.cancel,
+        check.check, submit.submit, workloads.listed, workloads.show, following.logs, following.wait, reporting.report,
+        workloads.cancel,
     ],
     "Why and when": [queue.queue, why.why, why.try_other],
     "Budgets": [budgets.tree, budgets.usage, budgets.shares, deciding.request],

@@ -14,6 +14,7 @@ from portal.api import (
     me,
     nodes,
     slurm,
+    throughput,
     tokens,
     usage,
     webhooks,
@@ -32,6 +33,7 @@ urlpatterns = [
     path("clusters/<slug:cluster>/advice/block/", advice.Block.as_view(), name="api-block"),
     path("clusters/<slug:cluster>/advice/unblock/", advice.Unblock.as_view(), name="api-unblock"),
     path("clusters/<slug:cluster>/policy/", clusters.PolicyOf.as_view(), name="api-policy"),
+    path("clusters/<slug:cluster>/peak/", throughput.PeakOf.as_view(), name="api-peak"),
     path("clusters/<slug:cluster>/stop/", clusters.Stop.as_view(), name="api-stop"),
     path("clusters/<slug:cluster>/start/", clusters.Start.as_view(), name="api-start"),
     path("clusters/<slug:cluster>/passes/", clusters.Passes.as_view(), name="api-passes"),
@@ -88,6 +90,7 @@ urlpatterns = [
     path("workloads/<str:code>/cancel/", workloads.Cancel.as_view(), name="api-cancel"),
     path("workloads/<str:code>/stop/", workloads.StopWorkload.as_view(), name="api-stop-workload"),
     path("workloads/<str:code>/logs/", workloads.Logs.as_view(), name="api-logs"),
+    path("workloads/<str:code>/throughput/", throughput.ThroughputOf.as_view(), name="api-throughput"),
     path("workloads/<str:code>/runs/", workloads.RunsOfWorkload.as_view(), name="api-workload-runs"),
     path("audit/", audit.Audit.as_view(), name="api-audit"),
 ]

@@ -229,6 +229,7 @@ class Agent:
         # What a rank printed to its end comes before the word of it, also where it began and ended between two looks.
         self.portal.send_output([rank for rank, fact in known if fact.state is not RankState.RUNNING])
         checkpoints = [rank.checkpoint_s for rank, _fact in known]
+        reports = [rank.report_s for rank, _fact in known]
         samples = self.meter.samples()
         answer = self.portal.heartbeat(
             facts=[fact for _rank, fact in known],
@@ -238,8 +239,8 @@ class Agent:
             **self.repairs.said(),
         )
         self.meter.told(len(samples))
-        for (rank, fact), checkpoint_s in zip(known, checkpoints, strict=True):
-            rank.reported, rank.reported_checkpoint_s = fact.state, checkpoint_s
+        for (rank, fact), checkpoint_s, report_s in zip(known, checkpoints, reports, strict=True):
+            rank.reported, rank.reported_checkpoint_s, rank.reported_report_s = fact.state, checkpoint_s, report_s
         for want in answer.desired:
             ours = self.ranks.get(want.key)
             if ours is not None and not want.began and ours.reported == RankState.RUNNING:

@@ -34,6 +34,7 @@ from enum import StrEnum
 from typing import Any, Protocol, Self
 
 from scheduler.executors.reading import LARGEST, Malformed, fields_of, read_object
+from scheduler.executors.reports import REPORTED_MAX
 
 __all__ = [
     "CODE",
@@ -178,6 +179,9 @@ class RankFact:
         message: one line for people, at most 300 characters.
         saved: of one that was told to stop and has a save command: whether that ended well.
         checkpoint_age_s: how long ago it wrote its checkpoint; None where it has none, or says nothing of it.
+        report_age_s: how long ago it reported its throughput last; None if it never did. Then the next three are there:
+        tokens, span_ms: how many tokens the whole run processed in how many milliseconds.
+        parameters: of the model.
     """
 
     run: int
@@ -191,6 +195,10 @@ class RankFact:
     message: str = ""
     saved: bool | None = None
     checkpoint_age_s: int | None = None
+    report_age_s: int | None = None
+    tokens: int | None = None
+    span_ms: int | None = None
+    parameters: int | None = None
 
     @classmethod
     def read(cls, value: Any, where: str) -> Self:
@@ -210,6 +218,13 @@ class RankFact:
             raise Malformed(f"{where}.exit_code", f"{fact.exit_code} is not -64 to 255")
         if len(fact.message) > 300 or "\0" in fact.message:
             raise Malformed(f"{where}.message", "is longer than 300 characters, or holds a zero byte")
+        if fact.report_age_s is not None:
+            for name in ("tokens", "span_ms", "parameters"):
+                value = getattr(fact, name)
+                if value is None:
+                    raise Malformed(f"{where}.{name}", "is missing beside report_age_s")
+                if not (name != "tokens") <= value <= REPORTED_MAX:
+                    raise Malformed(f"{where}.{name}", f"{value} is not {int(name != 'tokens')} to {REPORTED_MAX}")
         return fact
 
     def write(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from scheduler.executors import cgroups
+from scheduler.executors import cgroups, reports
 from scheduler.executors.checkpoints import Checkpoints
 from scheduler.executors.hiding import Hiding, hide
 from scheduler.executors.launching import libc, start_command
@@ -152,6 +152,7 @@ class Minder:
         self.save_pid = 0
         self.saved: bool | None = None
         self.checkpoints = Checkpoints(spec)
+        self.reported_s = 0.0  # when it last reported its throughput
         self.began_s = float("inf")
         self.hiding = Hiding(spec.get("secrets") or {})
         self.output = self.writing = -1
@@ -265,7 +266,8 @@ class Minder:
                 self.save_pid, self.saved = 0, status == 0
 
     def look(self) -> float | None:
-        """When it last wrote its checkpoint; a new one is written down for the agent."""
+        """When it last wrote its checkpoint; a new one, and a new report, are written down for the agent."""
+        self.look_for_report()
         before_s = self.checkpoints.last_s
         at_s = self.checkpoints.look(self.began_s)
         if at_s is not None and at_s != before_s:
@@ -276,6 +278,18 @@ class Minder:
                     raise
                 return at_s  # the next one is told
         return at_s
+
+    def look_for_report(self) -> None:
+        """A new report of its throughput is written down for the agent; a full disk keeps that for the next one."""
+        found = reports.read(self.spec["directory"], self.began_s)
+        if found is None or found.at_s <= self.reported_s + 0.01:
+            return
+        self.reported_s = found.at_s
+        try:
+            rewrite_json("report.json", {"boot": self.record["boot"], **found._asdict()})
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
 
     # --- leaving ------------------------------------------------------------------------------------------------------
 

@@ -55,6 +55,7 @@ class Rank:
         devices: indexes of those that it holds.
         reported: the last state that the portal is known to have taken.
         reported_checkpoint_s: the last checkpoint that it is known to have taken.
+        reported_report_s: the last report of throughput that it is known to have taken.
         sent_bytes: of its output.
         refused_output: the portal takes no more of it.
         told_by_s: when it has been told to be gone.
@@ -71,6 +72,7 @@ class Rank:
     devices: list[int] = field(default_factory=list)
     reported: RankState | None = None
     reported_checkpoint_s: float | None = None
+    reported_report_s: float | None = None
     sent_bytes: int = 0
     refused_output: bool = False
     told_by_s: float | None = None
@@ -136,7 +138,7 @@ class Rank:
 
     def fact(self) -> RankFact | None:
         """What the portal should know; None before there is anything to say."""
-        record, now_s = self.record, boottime_s()
+        record, report, now_s = self.record, self.report, boottime_s()
         if record.get("state") not in list(RankState):
             return None
 
@@ -158,7 +160,20 @@ class Rank:
             message=record.get("message", "")[:300],
             saved=record.get("saved"),
             checkpoint_age_s=self.checkpoint_age_s(now_s),
+            report_age_s=None if report is None else int(max(now_s - report["at_s"], 0)),
+            **{name: None if report is None else report[name] for name in ("tokens", "span_ms", "parameters")},
         )
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """What it reported of its throughput last, as its minder has seen (reports.py)."""
+        seen = read_json(str(self.folder / "report.json"))
+        return seen if seen is not None and seen["boot"] == boot_id() else None
+
+    @property
+    def report_s(self) -> float | None:
+        """When that was."""
+        return None if self.report is None else self.report["at_s"]
 
     def checkpoint_age_s(self, now_s: float) -> int | None:
         """How long ago it wrote its checkpoint, as its minder has seen."""
@@ -172,7 +187,8 @@ class Rank:
 
     def is_news(self, fact: RankFact) -> bool:
         """Whether the portal does not know it yet."""
-        return fact.state != self.reported or self.checkpoint_s != self.reported_checkpoint_s
+        told = self.reported, self.reported_checkpoint_s, self.reported_report_s
+        return (fact.state, self.checkpoint_s, self.report_s) != told
 
     def output(self) -> bytes:
         """The next piece of what it printed; not cut inside a character where more follows."""

@@ -22,6 +22,7 @@ from scheduler.models.passes import Pass
 from scheduler.models.record import ClusterHour, Decision, Event, UsageHour
 from scheduler.models.simulations import Simulation, SimulationPart
 from scheduler.models.slurm import SlurmAccount, SlurmJob, SlurmLink, SlurmOrder
+from scheduler.models.throughput import DevicePeak, ThroughputReport
 from scheduler.models.timelines import TimelineTile
 from scheduler.models.utilization import UtilizationHour, UtilizationMark
 from scheduler.models.work import Claim, Holding, LogChunk, Rank, Reservation, Run, Workload, WorkloadNumber
@@ -35,6 +36,7 @@ __all__ = [
     "ClusterHour",
     "Decision",
     "Device",
+    "DevicePeak",
     "EmergencyStop",
     "Event",
     "Forecast",
@@ -63,6 +65,7 @@ __all__ = [
     "SlurmJob",
     "SlurmLink",
     "SlurmOrder",
+    "ThroughputReport",
     "TimelineTile",
     "TimestampRange",
     "TreeVersion",

@@ -23,7 +23,7 @@ from budgets.sealing import CannotOpen
 from scheduler.engine import Code
 from scheduler.executors.base import LARGEST, Cause, DesiredRank, RankFact, RankState
 from scheduler.models import Holding, Node, Rank, Run
-from scheduler.services import agents, events, kept, policies, runs, sessions
+from scheduler.services import agents, events, kept, policies, runs, sessions, throughput
 from scheduler.services.secret_variables import NOT_OPENED, variables_of
 
 log = structlog.get_logger(__name__)
@@ -173,6 +173,7 @@ def report_all(*, cluster_id: int, said: Sequence[Said]) -> list[Said]:
         what names no rank of its node: that changed nothing.
     """
     kept.note(said)
+    throughput.keep(said)
     found = _ranks_of(said)
     strange = [each for each in said if each.key not in found]
     if not any(_is_news(found[each.key], each.fact) for each in said if each.key in found):
