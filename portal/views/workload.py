@@ -20,7 +20,7 @@ from django.utils.translation import get_language, gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import advised, formats, order_words
+from portal import advised, formats, order_words, throughput
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.forms.reason import CancelForm
@@ -125,6 +125,7 @@ class WorkloadPage(Page):
             "happened": [in_words(each) for each in told.events],
             "log": log_tail(workload) if inside else None,
             "advice": advised.of_workload(workload, person) if inside else None,
+            **(throughput.reported(workload) if inside else {}),
             "checkpoint_at": last_checkpoint_at(workload),
             "secret_names": sorted(workload.secrets) if inside else [],
             "refresh_s": REFRESH_S,
