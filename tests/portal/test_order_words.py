@@ -19,7 +19,12 @@ from scheduler.services import policies
         ({"leaf_order": "tiresias"}, "who has attained less service.", "less service attained, or earlier", ""),
         ({"leaf_order": "gittins"}, "who is likely to end soon.", "less service attained, or earlier", ""),
         ({"leaf_order": "shortest"}, "who is thought to take less time.", "thought to take less time, or earlier", ""),
-        ({"leaf_order": "themis"}, "that a fair share would have taken.", "further behind a fair share, or earlier", ""),
+        (
+            {"leaf_order": "themis"},
+            "that a fair share would have taken.",
+            "further behind a fair share, or earlier",
+            "",
+        ),
         ({"tree_order": "half_life"}, "who submitted first.", "submitted earlier", "half after 7\N{NO-BREAK SPACE}d"),
     ],
 )
