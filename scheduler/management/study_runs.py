@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
-from scheduler.simulator.study import fragmentation, gaming, network
+from scheduler.simulator.study import fragmentation, gaming, network, sharing
 from scheduler.simulator.study.strategies import Strategy
 from scheduler.simulator.variants import jittered, with_policy
 
@@ -96,7 +96,18 @@ class PairsRun(NamedTuple):
         return {"pairs": network.pairs(self.seed, self.minutes, random.Random)}
 
 
-Run = FragmentationRun | GamingRun | NetworkRun | PairsRun
+class SharingRun(NamedTuple):
+    """The same jobs of two tenants in each way of sharing."""
+
+    seed: int
+    days: int
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures. Jobs are drawn by the seed alone."""
+        return sharing.run(self.seed, self.days, random.Random)
+
+
+Run = FragmentationRun | GamingRun | NetworkRun | PairsRun | SharingRun
 
 
 def carry_out_all(

@@ -1,7 +1,7 @@
-"""`manage.py study fragmentation|gaming|network [FILE]`: two questions that were published as open, and one answer.
+"""`manage.py study fragmentation|gaming|network|sharing [FILE]`: two published questions, and two answers.
 
-FILE is a scenario; without it laboratories are invented. The network is its authors' testbed, and takes none. Runs are
-spread over this machine's cores. Needs no database.
+FILE is a scenario; without it laboratories are invented. The network is its authors' testbed, and who shares are two
+tenants of our own: these take none. Runs are spread over this machine's cores. Needs no database.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from scheduler.management.study_runs import (
     NetworkRun,
     PairsRun,
     Run,
+    SharingRun,
     Source,
     carry_out_all,
 )
@@ -30,14 +31,15 @@ from scheduler.simulator import ScenarioError, parse
 from scheduler.simulator.lab import check_size
 from scheduler.simulator.sampled import Sample
 from scheduler.simulator.scenario import ROOT
-from scheduler.simulator.study import fragmentation, gaming, network, network_page, page
+from scheduler.simulator.study import fragmentation, gaming, network, network_page, page, sharing, sharing_page
 from scheduler.simulator.sweeps import KNOBS, said
 
-STUDIES = ("fragmentation", "gaming", "network")
+STUDIES = ("fragmentation", "gaming", "network", "sharing")
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "fragmentation": {"seeds": "1-3", "days": 4, "gpus": 256},
     "gaming": {"seeds": "1-5", "days": 5, "gpus": 64},
     "network": {"seeds": "1-3", "minutes": 30},
+    "sharing": {"seeds": "1-5", "days": 28},
 }
 """So that each takes a few minutes on two cores."""
 OWN_OPTIONS: Mapping[str, Sequence[str]] = {
@@ -47,19 +49,23 @@ OWN_OPTIONS: Mapping[str, Sequence[str]] = {
 """Options that belong to one study alone."""
 MOST_DEMAND = 10
 MOST_MINUTES = 600
+MOST_DAYS = 366
 
 
 class Command(CommandOnFiles):
     """Run a study."""
 
-    help = "Study fragmentation under contracts, what gaming a budget gains, or what shifts on the network are worth."
+    help = (
+        "Study fragmentation under contracts, what gaming a budget gains, what shifts on the network are worth, or "
+        "what sharing costs a tenant."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The command line."""
         parser.add_argument("study", metavar="STUDY", choices=STUDIES, help=f"one of {', '.join(STUDIES)}")
         parser.add_argument("file", metavar="FILE", nargs="?", help='a scenario; "-" reads standard input')
         parser.add_argument("--seeds", metavar="SEEDS", help='such as "1-5" or "1,3,8"')
-        parser.add_argument("--days", type=int, metavar="D", help="how long an invented laboratory lasts")
+        parser.add_argument("--days", type=int, metavar="D", help="how long an invented laboratory lasts, or sharing")
         parser.add_argument("--gpus", type=int, metavar="G", help="of an invented laboratory")
         parser.add_argument("--demand", metavar="N,N", help="gaming: both twins ask for so many times as much (1,3)")
         parser.add_argument("--team", metavar="NAME", help="gaming: which team plays (default: the middle one)")
@@ -83,6 +89,9 @@ class Command(CommandOnFiles):
             fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
         if name == "network":
             self._network(seeds, options)
+            return
+        if name == "sharing":
+            self._sharing(seeds, options)
             return
         source, about = self._source(options, seeds)
         if name == "fragmentation":
@@ -194,9 +203,7 @@ class Command(CommandOnFiles):
     # --- network ------------------------------------------------------------------------------------------------------
 
     def _network(self, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
-        for option, given in (("FILE", options["file"]), ("--days", options["days"]), ("--gpus", options["gpus"])):
-            if given is not None:
-                fail(option, "does not belong to the study of the network")
+        _refuse(options, ("file", "days", "gpus"), "the network")
         minutes = DEFAULTS["network"]["minutes"] if options["minutes"] is None else options["minutes"]
         if not 1 <= minutes <= MOST_MINUTES:
             fail("--minutes", f"must be from 1 to {MOST_MINUTES}, but is {minutes}")
@@ -214,6 +221,25 @@ class Command(CommandOnFiles):
             told.as_json(),
             network_page.network_page(told),
             lambda: self._print_titled(network_page.tables(told)),
+        )
+
+    # --- sharing ------------------------------------------------------------------------------------------------------
+
+    def _sharing(self, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
+        _refuse(options, ("file", "gpus"), "sharing")
+        days = DEFAULTS["sharing"]["days"] if options["days"] is None else options["days"]
+        if not 1 <= days <= MOST_DAYS:
+            fail("--days", f"must be from 1 to {MOST_DAYS}, but is {days}")
+        found = self._carry_out([SharingRun(seed, days) for seed in seeds], Source(None), options)
+        about = (
+            f"{sharing.NODES} nodes of {sharing.NODE_GPUS} GPUs, half for each of two tenants, over {days} days; "
+            f"{_seeds_text(seeds)}."
+        )
+        self._hand_out(
+            options,
+            sharing_page.as_json(about, found),
+            sharing_page.sharing_page(about, found),
+            lambda: self._print_titled(sharing_page.tables(found)),
         )
 
     def _print_titled(self, tables: Sequence[network_page.Table]) -> None:
@@ -239,6 +265,17 @@ class Command(CommandOnFiles):
         for first, *rest in [list(head), *rows]:
             cells = "".join(f"  {cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True))
             self.stdout.write(f"  {first:{widths[0]}}{cells}")
+
+
+def _refuse(options: Mapping[str, Any], names: Sequence[str], study: str) -> None:
+    """Nothing, if none of these was given.
+
+    Raises:
+        CommandError: it does not belong to that study.
+    """
+    for name in names:
+        if options[name] is not None:
+            fail("FILE" if name == "file" else f"--{name}", f"does not belong to the study of {study}")
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:
