@@ -66,7 +66,8 @@ class Advised:
     @property
     def busy(self) -> Fraction | None:
         """Activity over the time that was measured."""
-        return self.measured and Fraction(self.measured.busy_milli_s, self.measured.measured_milli_s)
+        known = self.measured
+        return None if known is None else Fraction(known.busy_milli_s, known.measured_milli_s)
 
     @property
     def memory(self) -> Fraction | None:

@@ -35,7 +35,7 @@ class ProgramField(forms.FileField):
 
     widget = ProgramInput
 
-    def clean(self, data: Any, initial: Any = None) -> dict[str, bytes]:  # type: ignore[override]
+    def clean(self, data: Any, initial: Any = None) -> dict[str, bytes]:
         """What was chosen.
 
         Raises:
