@@ -197,8 +197,9 @@ def test_work_of_published_kinds_comes_as_its_seed_says() -> None:
     assert {job.group for job in recurring(random.Random(2), 1.2)} <= {f"g{number:03d}" for number in range(300)}
 
 
-def test_examples_of_fair_tree_come_out_as_documented() -> None:
-    rows = SYSTEMS["fair-tree"].rows([])
+@pytest.mark.parametrize("name", ["fair-tree", "yarn", "drf"])
+def test_worked_examples_come_out_as_published(name: str) -> None:
+    rows = SYSTEMS[name].rows([])
     assert [row.ours for row in rows] == [row.published for row in rows]
     assert all(row.kept for row in rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .advisor import ADVISOR
+from .between_teams import DRF, YARN
 from .fair_tree import FAIR_TREE
 from .predicted import PAI
 from .themis import THEMIS
@@ -18,6 +19,8 @@ SYSTEMS: Mapping[str, System] = {
     "themis": THEMIS,
     "pai": PAI,
     "fair-tree": FAIR_TREE,
+    "yarn": YARN,
+    "drf": DRF,
     "advisor": ADVISOR,
 }
 """By the name that `manage.py reproduce --only` takes."""
