@@ -16,7 +16,7 @@ from scheduler.engine import Policy
 from scheduler.models import Decision, EmergencyStop, Pass, PolicyVersion, RolloutStep
 from scheduler.services import policies
 from scheduler.services.emergency import REASON_MAX_CHARS
-from scheduler.services.policies import COUNT_MAX, DURATION_MAX_S, MARGIN_MAX_CHARS
+from scheduler.services.policies import MARGIN_MAX_CHARS
 from scheduler.services.rollout import Mode
 
 # --- what it takes ----------------------------------------------------------------------------------------------------
@@ -34,8 +34,7 @@ def _knob(name: str, default: Any, *, is_given: bool) -> serializers.Field:
     more: dict[str, Any] = {"help_text": said} if is_given else {"help_text": said, "required": False}
     if isinstance(default, Fraction | str):
         return serializers.CharField(max_length=MARGIN_MAX_CHARS if isinstance(default, Fraction) else 40, **more)
-    most = DURATION_MAX_S if name.endswith("_s") or isinstance(default, tuple) else COUNT_MAX
-    bound: dict[str, Any] = {} if is_given else {"min_value": 0, "max_value": most}
+    bound: dict[str, Any] = {} if is_given else {"min_value": 0, "max_value": policies.most_of(name)}
     if isinstance(default, tuple):
         return serializers.ListField(child=serializers.IntegerField(**bound), **more)
     return serializers.IntegerField(**bound, **more)

@@ -66,6 +66,12 @@ class Submission(Strict):
         write_only=True,
         help_text="text by path of the files that it consists of: the advisor reads them; neither run nor kept",
     )
+    communication = serializers.JSONField(
+        allow_null=True,
+        default=None,
+        help_text="what it sends in each iteration, measured where nobody else used the network: "
+        '{"period_ms": 100, "phases": [{"from_ms": 50, "until_ms": 100, "gbps": 45}]}',
+    )
     count = serializers.IntegerField(min_value=1, max_value=ARRAY_MAX, default=1, help_text="tasks of an array")
     idempotency_key = serializers.CharField(
         max_length=70, allow_blank=True, default="", help_text="the same again gives the same workloads, for ever"
@@ -130,6 +136,23 @@ class WorkloadOut(serializers.Serializer):
     inside = InsideOut(allow_null=True)
 
 
+class SharedLinkOut(serializers.Serializer):
+    """The uplink of a leaf switch, who else was on it at the start, and how well they share it; 1 is at its best."""
+
+    leaf = serializers.CharField()
+    beside = serializers.ListField(child=serializers.CharField())
+    score = serializers.FloatField()
+
+
+class TimeShiftOut(serializers.Serializer):
+    """Its place on the network: its iterations begin `shift_ms` after whole periods of the clock since 1970."""
+
+    shift_ms = serializers.IntegerField()
+    period_ms = serializers.IntegerField()
+    score = serializers.FloatField(help_text="the mean over its links")
+    links = SharedLinkOut(many=True)
+
+
 class RunOut(serializers.Serializer):
     """One holding of devices by a workload, from `started_at` to `ended_at`."""
 
@@ -152,6 +175,7 @@ class RunOut(serializers.Serializer):
     preempted_by = serializers.CharField(allow_null=True)
     checkpoint_at = serializers.DateTimeField(allow_null=True)
     lost_s = serializers.IntegerField(allow_null=True, help_text="worked since its last checkpoint, and lost")
+    time_shift = TimeShiftOut(allow_null=True, help_text="null: it is on no link between leaves, or says nothing of it")
 
 
 class StoppedOut(serializers.Serializer):
@@ -302,6 +326,7 @@ def run(row: Run) -> dict[str, Any]:
         "preempted_by": row.preempted_by.code if row.preempted_by else None,
         "checkpoint_at": moment(row.checkpoint_at),
         "lost_s": row.lost_s,
+        "time_shift": row.time_shift,
     }
 
 

@@ -13,8 +13,9 @@ from budgets.models import BudgetNode, Cluster
 from portal.forms.program import ENDINGS, ProgramField
 from portal.forms.strict import StrictForm
 from portal.forms.typed import CommandField, DurationField, SecretsField, UnitsField
+from scheduler.engine import cassini
 
-MORE = ("checkpoint", "checkpoint_every", "save_command", "restore_command", "secrets")
+MORE = ("checkpoint", "checkpoint_every", "save_command", "restore_command", "secrets", "communication")
 """What most submissions leave alone."""
 
 
@@ -122,6 +123,16 @@ class SubmissionForm(StrictForm):
             "and forgotten when it has ended."
         ),
     )
+    communication = forms.CharField(
+        label=gettext_lazy("Communication"),
+        max_length=1_000,
+        required=False,
+        help_text=gettext_lazy(
+            "Of a gang that trains over several leaf switches: the milliseconds of one iteration, and when in it it "
+            "sends at how many Gbit/s, such as 100: 50-100@45. It is then shifted beside others; its loop calls "
+            "allotment-align."
+        ),
+    )
     tasks = forms.IntegerField(
         min_value=1,
         max_value=1_000,
@@ -145,6 +156,16 @@ class SubmissionForm(StrictForm):
             self.fields[name].widget.attrs.update({"rows": rows, "spellcheck": "false", "class": "mono"})
         self.fields["secrets"].widget.attrs["autocomplete"] = "off"
         self.fields["program"].widget.attrs["accept"] = ",".join((*ENDINGS, ".zip"))
+
+    def clean_communication(self) -> dict[str, Any] | None:
+        """As the API takes it; None where nothing is said."""
+        typed = self.cleaned_data["communication"]
+        if not typed:
+            return None
+        try:
+            return cassini.written_profile(cassini.typed_profile(typed))
+        except cassini.ProfileError as error:
+            raise forms.ValidationError(str(error)) from None
 
     def take(self, error: InputError) -> None:
         """Show a service's error beside its field; of a variable, beside all of them."""

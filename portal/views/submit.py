@@ -165,6 +165,7 @@ def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         "checkpoint_every_s": said["checkpoint_every"] or 0,
         "save_command": said["save_command"],
         "restore_command": said["restore_command"],
+        "communication": said["communication"],
         "secrets": said["secrets"],
         "idempotency_key": said["action"],
     }

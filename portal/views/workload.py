@@ -20,7 +20,7 @@ from django.utils.translation import get_language, gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import advised, formats, order_words, throughput
+from portal import advised, formats, order_words, shifted, throughput
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.forms.reason import CancelForm
@@ -126,6 +126,7 @@ class WorkloadPage(Page):
             "log": log_tail(workload) if inside else None,
             "advice": advised.of_workload(workload, person) if inside else None,
             **(throughput.reported(workload) if inside else {}),
+            "shift": shifted.of_workload(workload),
             "checkpoint_at": last_checkpoint_at(workload),
             "secret_names": sorted(workload.secrets) if inside else [],
             "refresh_s": REFRESH_S,

@@ -34,6 +34,8 @@ class Policy:
     like those to come have needed in all, for the Gittins index, likewise. Who has run, has attained so much that it is
     in a later queue, and has waited since for `promote_knob` times as long as it had executed, is in the first queue
     again (Tiresias' starvation knob; 0 is never). Finish-time fairness is worked out each `round_s`.
+    `leaf_uplink_gbps` is what a leaf switch can send to the others, by which those that start are shifted against each
+    other on the network (policies/cassini); 0 is unknown, and shifts nobody.
     """
 
     lookback_s: int = 604_800
@@ -55,6 +57,7 @@ class Policy:
     service_samples: tuple[int, ...] = ()
     promote_knob: Fraction = Fraction(0)
     round_s: int = 1_200
+    leaf_uplink_gbps: int = 0
 
     @property
     def decay_s(self) -> int | None:

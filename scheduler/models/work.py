@@ -73,6 +73,7 @@ class Workload(models.Model):
     secrets = SealedTexts(default=dict, help_text="variables that nobody is shown; gone when it has ended")
     demo = models.BooleanField(default=False, help_text="its command is one of the demo's own")
     idempotency_key = models.CharField(max_length=80, blank=True)
+    communication = models.JSONField(null=True, blank=True, help_text="what it sends in each iteration; null: unsaid")
     advice = models.ForeignKey(
         Advice,
         models.PROTECT,
@@ -197,6 +198,7 @@ class Run(models.Model):
         null=True, help_text="worked since its last checkpoint, and lost; null: unknown"
     )
     preempted_by = models.ForeignKey(Workload, models.PROTECT, null=True, blank=True, related_name="took_from")
+    time_shift = models.JSONField(null=True, blank=True, help_text="its place on the network beside others' iterations")
     started_in = models.ForeignKey(Pass, models.PROTECT, null=True, blank=True, related_name="+")
 
     class Meta:

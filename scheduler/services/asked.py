@@ -15,6 +15,7 @@ from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.services.checks import REORDERING
 from scheduler.advisor import MAX_FILES
+from scheduler.engine import cassini
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
 
 NAME_LENGTH = 120
@@ -59,6 +60,7 @@ class Asked:
     after: Workload | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     program: Mapping[str, str | bytes] = field(default_factory=dict)
+    communication: Mapping[str, Any] | None = None
     demo: bool = False
     idempotency_key: str = ""
 
@@ -86,6 +88,7 @@ def columns(request: Asked) -> dict[str, Any]:
         "after": request.after,
         "command": list(request.command),
         "environment": dict(request.environment),
+        "communication": request.communication and cassini.written_profile(cassini.read_profile(request.communication)),
         "demo": request.demo,
         "idempotency_key": request.idempotency_key,
     }
@@ -118,6 +121,7 @@ def check(request: Asked) -> None:
     _check_environment("environment", request.environment)
     _check_checkpoint(request.checkpoint)
     _check_program(request.program)
+    _check_communication(request.communication)
     for name, flag in (("resumable", request.resumable), ("demo", request.demo)):
         if not isinstance(flag, bool):
             raise InputError(name, gettext("must be true or false, not {flag!r}").format(flag=flag))
@@ -241,6 +245,16 @@ def _check_checkpoint(checkpoint: Any) -> None:
     path = PurePosixPath(checkpoint)
     if path.is_absolute() or ".." in path.parts:
         raise InputError("checkpoint", gettext("must be a path inside the workload's working directory"))
+
+
+def _check_communication(given: Mapping[str, Any] | None) -> None:
+    """A profile of what it sends, or None; the message names the place in it."""
+    if given is None:
+        return
+    try:
+        cassini.read_profile(given)
+    except cassini.ProfileError as error:
+        raise InputError("communication", str(error)) from None
 
 
 def _check_program(program: Any) -> None:

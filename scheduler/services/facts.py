@@ -23,7 +23,7 @@ from budgets.sealing import CannotOpen
 from scheduler.engine import Code
 from scheduler.executors.base import LARGEST, Cause, DesiredRank, RankFact, RankState
 from scheduler.models import Holding, Node, Rank, Run
-from scheduler.services import agents, events, kept, policies, runs, sessions, throughput
+from scheduler.services import agents, events, kept, policies, runs, sessions, shifts, throughput
 from scheduler.services.secret_variables import NOT_OPENED, variables_of
 
 log = structlog.get_logger(__name__)
@@ -100,7 +100,7 @@ def _wanted(
         devices=devices,
         unit=unit,
         command=list(workload.command),
-        environment=variables_of(workload, began=began),
+        environment=variables_of(workload, began=began) | shifts.variables_of(run),
         secrets=sorted(workload.secrets),
         save_command=list(workload.save_command),
         checkpoint_every_s=workload.checkpoint_every_s,

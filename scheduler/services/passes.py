@@ -19,7 +19,7 @@ from django.utils import timezone
 from budgets.models import BudgetNode
 from scheduler.engine import ENGINE_VERSION, Action, Decision, LevelFigures, Plan
 from scheduler.models import Claim, Holding, Pass, Rank, Reservation, Run, Workload
-from scheduler.services import agents, bulk, current, emergency, events, rollout
+from scheduler.services import agents, bulk, current, emergency, events, rollout, shifts
 from scheduler.services.events import Entry, Kind
 from scheduler.services.still_holds import PREEMPTIBLE, Work, choose
 from scheduler.snapshots.build import Loaded
@@ -223,6 +223,7 @@ def _start(work: Work) -> None:
             for index, name in enumerate(sorted(each.holdings))
         ),
     )
+    shifts.hand_out(cluster_id=work.loaded.cluster.pk, started=keys, policy=work.loaded.policy)
     work.entries += [
         Entry(Kind.RUN_STARTED, workload_id=workload_id, run_id=run) for workload_id, run in zip(ids, keys, strict=True)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from fractions import Fraction
@@ -22,7 +23,10 @@ KNOBS = {field.name: field for field in fields(Policy)}
 DURATION_MAX_S = 10 * 365 * 86_400
 """Ten years: more is a slip of the keyboard."""
 COUNT_MAX = 1_000
+RATE_MAX_GBPS = 1_000_000
 MARGIN_MAX_CHARS = 20
+SMALL_NUMBER = re.compile(r"-?[0-9]{1,18}([./][0-9]{1,18})?")
+"""Without an exponent: nobody could wait for all the digits of 1e999999999."""
 WORD_MAX_CHARS = 40
 LIST_MAX = 1_000
 
@@ -150,7 +154,14 @@ def _checked(name: str, value: Any) -> Any:
         return _word(name, value)
     if isinstance(default, Fraction):
         return _fraction(name, value)
-    return _whole(name, value, DURATION_MAX_S if name.endswith("_s") else COUNT_MAX)
+    return _whole(name, value, most_of(name))
+
+
+def most_of(name: str) -> int:
+    """The most that a knob may be that is a whole number, or a list of such."""
+    if name.endswith("_gbps"):
+        return RATE_MAX_GBPS
+    return DURATION_MAX_S if name.endswith("_s") or isinstance(KNOBS[name].default, tuple) else COUNT_MAX
 
 
 def _list(name: str, value: Any) -> list[int]:
@@ -167,6 +178,8 @@ def _word(name: str, value: Any) -> str:
 
 def _fraction(name: str, value: Any) -> str:
     try:
+        if not SMALL_NUMBER.fullmatch(str(value)):
+            raise ValueError(value)
         margin = Fraction(str(value))
     except (ValueError, ZeroDivisionError):
         raise InputError(name, gettext("{value!r} is not a number such as 0, 0.5 or 1/2").format(value=value)) from None

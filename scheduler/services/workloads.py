@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -84,6 +85,7 @@ def submit(
     after: Workload | None = None,
     environment: Mapping[str, str] | None = None,
     program: Mapping[str, str | bytes] | None = None,
+    communication: Mapping[str, Any] | None = None,
     demo: bool = False,
     idempotency_key: str = "",
     now: datetime | None = None,
@@ -112,6 +114,8 @@ def submit(
         after: it enters the queue when this one has ended, however it ended.
         environment: its own variables.
         program: the files that it consists of, by path, for the advisor to read; they are neither run nor kept.
+        communication: what it sends in each iteration, measured where nobody else used the network, as
+            `engine.cassini.read_profile` has it; what starts beside it is shifted by that. None is unsaid.
         demo: its command is one of the demo's own.
         idempotency_key: the submitter's own name for this submission.
         now: when; default is the clock's.
@@ -142,6 +146,7 @@ def submit(
         after=after,
         environment=environment or {},
         program=program or {},
+        communication=communication,
         demo=demo,
         idempotency_key=idempotency_key,
     )

@@ -325,6 +325,7 @@ READ_KNOB: Mapping[str, Any] = {
     "reservations": count,
     "leaf_order": text,
     "tree_order": text,
+    "leaf_uplink_gbps": count,
     "attained_limits": _numbers,
     "service_samples": _numbers,
 }

@@ -40,6 +40,7 @@ OPTIONS = {
     "restore_command": "--restore-command",
     "environment": "--env",
     "secrets": "--secret",
+    "communication": "--communication",
     "count": "--array",
     "program": "--program",
 }
@@ -107,6 +108,10 @@ class Memory(click.ParamType):
 @click.option(
     "--restore-command", default="", metavar="COMMAND", help="A session: what runs where it was saved before."
 )
+@click.option(
+    "--communication", default="", metavar="PROFILE",
+    help="Of an iteration: its milliseconds, and when in it it sends at how many Gbit/s, such as 100: 50-100@45.",
+)  # fmt: skip
 @click.option("--cpus-per-rank", type=Amount(), default=0, help="Cores that each rank may use.")
 @click.option("--memory-per-rank", type=Memory(), default=0, help="Memory that each rank may use, such as 64G.")
 @click.option("--node", metavar="NODE", shell_complete=complete.nodes, help="The only node that it may run on.")
@@ -177,8 +182,29 @@ def asked(said: dict[str, Any]) -> dict[str, Any]:
         "restore_command": words_of(said["restore_command"], "--restore-command"),
         "environment": dict(variable(each) for each in said["env"]),
         "secrets": dict(secret(each) for each in said["secret"]),
+        "communication": communication(said["communication"]),
         "count": said["array"],
     }
+
+
+def communication(typed: str) -> dict[str, Any] | None:
+    """What it sends in each iteration, of "100: 50-100@45, 120-130@20"; None of nothing.
+
+    Raises:
+        Failure: it is something else.
+    """
+    if not typed:
+        return None
+    period, _, rest = typed.partition(":")
+    phases = []
+    try:
+        for each in rest.split(","):
+            span, _, gbps = each.partition("@")
+            begins, _, ends = span.partition("-")
+            phases.append({"from_ms": int(begins), "until_ms": int(ends), "gbps": float(gbps)})
+        return {"period_ms": int(period), "phases": phases}
+    except ValueError:
+        raise Failure(f"--communication: {clean(typed)!r} is not such as 100: 50-100@45", USAGE) from None
 
 
 def program_of(said: dict[str, Any]) -> dict[str, str]:

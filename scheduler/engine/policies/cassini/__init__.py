@@ -4,8 +4,8 @@ A score among legal candidates at the engine's third seam: it never overrules a 
 """
 
 from .affinity import Cycle, shifts_of
-from .circle import Fit, best_fit, degrees, perimeter_ms, score
-from .profiles import Phase, Profile, ProfileError, read_profile, written_profile
+from .circle import Fit, Neighbour, Place, SharedLink, best_fit, degrees, perimeter_ms, place_beside, score
+from .profiles import Phase, Profile, ProfileError, read_profile, typed_profile, written_profile
 from .ranking import Choice, Group, Shared, choose
 
 __all__ = [
@@ -13,16 +13,21 @@ __all__ = [
     "Cycle",
     "Fit",
     "Group",
+    "Neighbour",
     "Phase",
+    "Place",
     "Profile",
     "ProfileError",
     "Shared",
+    "SharedLink",
     "best_fit",
     "choose",
     "degrees",
     "perimeter_ms",
+    "place_beside",
     "read_profile",
     "score",
     "shifts_of",
+    "typed_profile",
     "written_profile",
 ]

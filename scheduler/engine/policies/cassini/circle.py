@@ -15,7 +15,7 @@ whose own circle has more than `MOST_PIECES` pieces is sampled evenly in time.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice, pairwise, product
 from math import gcd, inf, lcm
@@ -29,6 +29,8 @@ SEARCH_PIECES = 48
 """Likewise while shifts of three or more are looked for: where circles are longer, shifts hardly matter."""
 STEPS = 72
 """Five degrees each, the paper's choice; only where what is exact would be more."""
+MOST_KINKS = 500
+"""So many shifts of one beside others are tried."""
 SAME = 1e-12
 """Scores that differ by less are equal."""
 
@@ -43,6 +45,34 @@ class Fit(NamedTuple):
 
     score: float
     shifts_ms: tuple[int, ...]
+
+
+class Neighbour(NamedTuple):
+    """A workload that is on a link already, and by how much it is shifted."""
+
+    profile: Profile
+    shift_ms: int
+
+
+class Place(NamedTuple):
+    """Where one is best beside others that stay.
+
+    Attributes:
+        score: the mean over the links that it shares; 1 where it shares none.
+        shift_ms: by how much it is shifted, the least of equals.
+        scores: by link.
+    """
+
+    score: float
+    shift_ms: int
+    scores: Mapping[str, float]
+
+
+class SharedLink(NamedTuple):
+    """A link, and who is on it already."""
+
+    capacity_mbps: int
+    neighbours: Sequence[Neighbour]
 
 
 def perimeter_ms(profiles: Sequence[Profile]) -> int:
@@ -94,6 +124,38 @@ def _best_fit(profiles: tuple[Profile, ...], capacity_mbps: int) -> Fit:
         excess, shift_ms = line.least()
         return Fit(line.score_of(excess), (0, shift_ms))
     return _Search(profiles, capacity_mbps).best()
+
+
+def place_beside(profile: Profile, links: Mapping[str, SharedLink]) -> Place:
+    """The shift at which one shares its links best with others that run already and are not shifted any more.
+
+    The excess of every link is a line with kinks, and so is their mean: it is least at a kink. Where these are more
+    than `MOST_KINKS`, as many, spread evenly, are tried.
+
+    Raises:
+        ValueError: a link that carries nothing.
+    """
+    lines: dict[str, _Line] = {}
+    tried = {0}
+    for link, (capacity_mbps, neighbours) in sorted(links.items()):
+        _check(capacity_mbps)
+        if neighbours:
+            jobs = [_Job(each.profile, each.shift_ms) for each in neighbours]
+            lines[link] = line = _Line(jobs, profile, capacity_mbps)
+            kinks = [bend for bend, steeper in line.bends().items() if steeper > 0]
+            tried.update(kink + turn for kink in kinks for turn in range(0, profile.period_ms, line.turn_ms))
+    if not lines:
+        return Place(1.0, 0, {})
+    shifts_ms = sorted(tried)
+    if len(shifts_ms) > MOST_KINKS:
+        shifts_ms = [shifts_ms[len(shifts_ms) * index // MOST_KINKS] for index in range(MOST_KINKS)]
+
+    def mean(shift_ms: int) -> float:
+        return sum(line.score_of(line.excess_at(shift_ms)) for line in lines.values()) / len(lines)
+
+    best_ms = max(shifts_ms, key=lambda shift_ms: (round(mean(shift_ms) / SAME), -shift_ms))
+    scores = {link: line.score_of(line.excess_at(best_ms)) for link, line in lines.items()}
+    return Place(sum(scores.values()) / len(scores), best_ms, scores)
 
 
 def _check(capacity_mbps: int) -> None:
@@ -166,8 +228,8 @@ class _Line:
         """1 less the excess as a part of what the link could carry."""
         return 1 - excess / (self._looked_at_ms * self._repeats * self._capacity_mbps)
 
-    def least(self) -> tuple[int, int]:
-        """The least excess, and the least shift, from 0, that has it."""
+    def bends(self) -> dict[int, int]:
+        """By how much the line of the excess turns upwards, by shift; elsewhere it is straight."""
         bends: defaultdict[int, int] = defaultdict(int)
         turn_ms = self.turn_ms
         for weight, meets_ms, one_ms, other_ms in self._arcs:
@@ -175,6 +237,11 @@ class _Line:
             bends[(meets_ms + one_ms) % turn_ms] -= weight
             bends[(meets_ms + other_ms) % turn_ms] -= weight
             bends[(meets_ms + one_ms + other_ms) % turn_ms] += weight
+        return bends
+
+    def least(self) -> tuple[int, int]:
+        """The least excess, and the least shift, from 0, that has it."""
+        bends, turn_ms = self.bends(), self.turn_ms
         excess = self.excess_at(0)
         found = excess, 0
         kinks = sorted(bends)

@@ -6,6 +6,7 @@ is the grid that CASSINI's circles are rolled on; rates are whole thousandths of
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,9 @@ from typing import Any, NamedTuple
 MOST_PERIOD_MS = 3_600_000
 MOST_PHASES = 32
 MOST_GBPS = 100_000
+EXAMPLE = "100: 50-100@45"
+PHASE = re.compile(r"\s*([0-9]{1,9})\s*-\s*([0-9]{1,9})\s*@\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*")
+TYPED = re.compile(rf"\s*(?P<period>[0-9]{{1,9}})\s*:(?P<phases>{PHASE.pattern}(?:,{PHASE.pattern})*)")
 
 
 class ProfileError(ValueError):
@@ -120,6 +124,22 @@ def read_profile(given: object) -> Profile:
     if all(_is_whole(phase.from_ms) for phase in phases):
         phases.sort()
     return Profile(fields["period_ms"], tuple(phases))
+
+
+def typed_profile(text: str) -> Profile:
+    """A profile as people type it, in milliseconds and Gbit/s: "100: 50-100@45", more phases after commas.
+
+    Raises:
+        ProfileError: it is something else.
+    """
+    found = TYPED.fullmatch(text)
+    if found is None:
+        raise ProfileError(f'must be such as "{EXAMPLE}": the period, and from when until when it sends at which rate')
+    phases = [
+        {"from_ms": int(from_ms), "until_ms": int(until_ms), "gbps": float(gbps)}
+        for from_ms, until_ms, gbps in PHASE.findall(found["phases"])
+    ]
+    return read_profile({"period_ms": int(found["period"]), "phases": phases})
 
 
 def written_profile(profile: Profile) -> dict[str, Any]:
