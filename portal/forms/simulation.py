@@ -19,6 +19,8 @@ SCHEDULERS = {
     "shortest": gettext_lazy("contracts; inside a project the shortest first, as what ended before predicts it"),
     "finish-time": gettext_lazy("contracts; inside a project whoever is furthest behind a fair share (Themis)"),
     "half-life": gettext_lazy("contracts; use counts the less the longer ago it was (Slurm's Fair Tree)"),
+    "fair-share": gettext_lazy("contracts; among teams whoever holds less of a fair share now goes first (YARN)"),
+    "dominant": gettext_lazy("contracts; likewise by GPUs, cores or memory, whichever a team holds most of (DRF)"),
     "fifo": gettext_lazy("first come, first served, strictly"),
     "fifo-skip": gettext_lazy("first come, first served; who does not fit is passed"),
     "easy": gettext_lazy("first come, with EASY backfill"),
@@ -34,6 +36,8 @@ ORDERS: dict[str, dict[str, Any]] = {
     "shortest": {"leaf_order": "shortest"},
     "finish-time": {"leaf_order": "themis"},
     "half-life": {"tree_order": "half_life"},
+    "fair-share": {"tree_order": "fair"},
+    "dominant": {"tree_order": "drf"},
 }
 """Those of them that are contracts with an order that others have published, and the knobs that say so."""
 OTHER_KNOBS = "contracts, other knobs"

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from budgets.errors import InputError
 from budgets.queries import today
+from portal.forms.policies import title_of
 from scheduler.models import Simulation
 from scheduler.queries import simulations as asked
 from scheduler.services import simulations
@@ -177,6 +178,7 @@ def test_the_form_offers_whatever_is_registered(calm: Laboratory, as_person: AsP
     page = as_person(calm.ada).get("/simulator/policies/").content.decode()
     for policy in registered():
         assert f'value="{policy.name}"' in page
+    assert [policy.name for policy in registered() if title_of(policy.name) == policy.name] == [], "each has words"
 
 
 def test_the_api_asks_and_tells(calm: Laboratory, as_person: AsPerson) -> None:

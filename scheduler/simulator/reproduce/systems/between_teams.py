@@ -65,7 +65,7 @@ def dominant_rows(_: Sequence[Numbers]) -> list[SystemRow]:
         "policy": {"tree_order": "drf"},
         "workloads": workloads,
     }
-    _, snapshot = order_at(parse(json.dumps(file)), 60)
+    snapshot = order_at(parse(json.dumps(file)), 60)[1]
     run = [sum(name.startswith(leaf) for name in snapshot.runs) for leaf in TASKS]
     shares = [snapshot.tree.figures(60)[leaf].standing["dominant_share"] for leaf in TASKS]
     ours = f"A {run[0]}, B {run[1]}"
