@@ -138,5 +138,5 @@ def test_by_the_api_and_on_the_page(lab: Laboratory, as_person: Any) -> None:
     assert ada.get(at).json()["over_all"]["mfu"] == 0.42
     page = ada.get(f"/workloads/{lab.taker.code}/").content.decode()
     assert "<b>42.00\N{NARROW NO-BREAK SPACE}%</b>" in page
-    assert "6 × 70,000,000,000 × 2,000,000 / (8 × 250000 × 10¹²)" in page
+    assert "6 × 70,000,000,000 × 2,000,000 / (8 × 250,000 × 10¹²)" in page
     assert "FLOPs utilization" not in as_person(lab.ben).get(f"/workloads/{lab.taker.code}/").content.decode()

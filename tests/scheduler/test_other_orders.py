@@ -120,6 +120,11 @@ def test_an_order_that_there_is_not_is_refused(db: None) -> None:
         policies.change(cluster=cluster, knobs={"leaf_order": "lifo"})
     with pytest.raises(InputError, match="attained_limits"):
         policies.change(cluster=cluster, knobs={"attained_limits": [5, 5]})
+    for value in ("-1", "nan", "1e999999999", "1/0", "a lot"):
+        with pytest.raises(InputError, match="promote_knob"):
+            policies.change(cluster=cluster, knobs={"promote_knob": value})
+    with pytest.raises(InputError, match="round_s"):
+        policies.change(cluster=cluster, knobs={"round_s": 0})
     made = policies.change(cluster=cluster, knobs={"leaf_order": "gittins"})
     assert (made.knobs["leaf_order"], made.knobs["service_samples"]) == ("gittins", [])
     assert predictions.predicted_s(cluster, None, "train", START) == 600

@@ -350,6 +350,17 @@ def test_the_object_and_the_runs(tmp_path: Path, capsys: pytest.CaptureFixture[s
             f"--scheduler: must be one of {', '.join(COUNTING_SCHEDULERS)}, not 'lifo'",
         ),
         (CSV, {"--placement": "rack"}, "--placement: must be one of count, not 'rack'"),
+        (CSV, {"--promote-knob": "8"}, "--promote-knob: belongs to tiresias, not to fifo"),
+        (
+            CSV,
+            {"--scheduler": "tiresias", "--promote-knob": "nan"},
+            "--promote-knob: must be a number such as 0.5 or 8, not 'nan'",
+        ),
+        (
+            CSV,
+            {"--scheduler": "tiresias", "--promote-knob": "1e999999999"},
+            "--promote-knob: must be a number such as 0.5 or 8, not '1e999999999'",
+        ),
         (CSV, {"--gpus": "0"}, "--gpus: must be from 1 to 10000000000, but is 0"),
         (CSV, {"--gpus": "1"}, "TRACE: job '007' asks for 2 GPUs, there are 1"),
         (CSV, {"--until": "1h"}, "--until: belongs to a scenario, not to --trace"),
