@@ -15,7 +15,7 @@ from random import Random
 from django.db import transaction
 
 from budgets.models import BudgetNode
-from portal.demo import organisation, past, requests, reviews
+from portal.demo import advised, organisation, past, requests, reviews
 from portal.demo.feed import FOUNDED
 from portal.demo.organisation import Laboratory
 from portal.supervisor.processes import end_with_parent
@@ -54,6 +54,7 @@ def build(*, seed: int, weeks: int, log_ins: Path, say: Say, now: datetime | Non
             usage.rebuild(cluster, start, end, now=end)
             timeline.fill(cluster, end)
             utilization.invent_past(cluster, end)
+            advised.read(cluster, Random(f"{seed} {cluster.name}"))
             say(f"{cluster.name}: {added.workloads:,} workloads, {added.runs:,} runs")
         requests.ask(lab, end)
         reviews.hold(lab, end)

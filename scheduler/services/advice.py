@@ -21,7 +21,7 @@ from budgets.models import BudgetNode, Cluster, Person
 from budgets.sentences import said
 from budgets.services import ledger
 from scheduler.advisor import COMMAND, ENVIRONMENT, RULES, Finding, Severity, advise
-from scheduler.models import WHOLE_DEVICE_MILLI, Advice, AdviceFinding, BlockingRule, Node
+from scheduler.models import WHOLE_DEVICE_MILLI, Advice, AdviceFinding, BlockingRule, Node, Workload
 from scheduler.services import events
 from scheduler.services.asked import Asked
 
@@ -144,6 +144,12 @@ def keep(found: Look, cluster: Cluster, overrode: Sequence[str], at: datetime) -
         for position, each in enumerate(found.kept)
     )
     return advice
+
+
+def keep_with(workload: Workload, found: Look) -> None:
+    """Keep what was found in the program of a workload of the past, in the caller's transaction."""
+    told = keep(found, workload.cluster, (), workload.submitted_at)
+    Workload.objects.filter(pk=workload.pk, advice=None).update(advice=told)
 
 
 # --- what refuses -----------------------------------------------------------------------------------------------------

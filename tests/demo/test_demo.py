@@ -18,8 +18,9 @@ from budgets import queries
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, Request, Review, RoleGrant, Share
 from budgets.services import shares
 from budgets.services.review_snapshots import id_of
-from portal.demo import build, feed, past
+from portal.demo import advised, build, feed, past
 from scheduler.models import ClusterHour, Decision, NodeSpell, Run, Workload
+from scheduler.queries import advice
 from scheduler.services import history, usage
 from tests.demo.holdings import devices_held_twice
 
@@ -174,3 +175,12 @@ def test_one_review_was_held_and_one_is_planned(demo: Path) -> None:
     planned = Review.objects.get(state=Review.State.PLANNED)
     assert planned.node.code == "LAB"
     assert Request.objects.filter(desk=planned.node, state="submitted").count() == 1
+
+
+def test_the_advisor_has_read_what_was_submitted_last(demo: Path) -> None:
+    now = datetime.now(UTC)
+    for cluster in simulated():
+        found = advice.record(cluster, now - timedelta(weeks=2), now)
+        assert found.read == advised.READ
+        assert 0 < found.all.measured <= found.read
+        assert sum(each.warned for each in found.rules) > 0
