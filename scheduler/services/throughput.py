@@ -74,8 +74,9 @@ def keep(said: Sequence[Said]) -> None:
     there = set(rows.values_list("pk", "ranks__node_id", "ranks__index"))
     for each in telling:
         fact = each.fact
-        if (fact.run, each.node_id, fact.rank) not in there or None in (fact.tokens, fact.span_ms, fact.parameters):
+        if (fact.run, each.node_id, fact.rank) not in there:
             continue
+        assert fact.tokens is not None and fact.span_ms and fact.parameters, "RankFact.read sees to it"
         at = (each.at - timedelta(seconds=min(fact.report_age_s or 0, SECONDS_MAX))).replace(microsecond=0)
         if not ThroughputReport.objects.filter(run=fact.run, at__gte=at - timedelta(seconds=SAME_S)).exists():
             row = ThroughputReport(

@@ -44,7 +44,8 @@ def present(cluster: Cluster, instant: datetime) -> list[Presence]:
     first = open_rows.order_by("submitted_at").values_list("submitted_at", flat=True).first()
     if first is None:
         return []
-    rows = [Presence(*row, None) for row in open_rows.values_list("pk", "leaf_id", Second("submitted_at"))]
+    found = open_rows.values_list("pk", "leaf_id", Second("submitted_at"))
+    rows = [Presence(pk, leaf_id, from_s, None) for pk, leaf_id, from_s in found]
     return rows + ended_since(cluster, max(first, instant - BACK))
 
 
