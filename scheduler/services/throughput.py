@@ -76,12 +76,13 @@ def keep(said: Sequence[Said]) -> None:
         fact = each.fact
         if (fact.run, each.node_id, fact.rank) not in there:
             continue
-        assert fact.tokens is not None and fact.span_ms and fact.parameters, "RankFact.read sees to it"
+        tokens, span_ms, parameters = fact.tokens, fact.span_ms, fact.parameters
+        assert tokens is not None, "RankFact.read sees to that and what follows"
+        assert span_ms
+        assert parameters
         at = (each.at - timedelta(seconds=min(fact.report_age_s or 0, SECONDS_MAX))).replace(microsecond=0)
         if not ThroughputReport.objects.filter(run=fact.run, at__gte=at - timedelta(seconds=SAME_S)).exists():
-            row = ThroughputReport(
-                run_id=fact.run, at=at, tokens=fact.tokens, span_ms=fact.span_ms, parameters=fact.parameters
-            )
+            row = ThroughputReport(run_id=fact.run, at=at, tokens=tokens, span_ms=span_ms, parameters=parameters)
             ThroughputReport.objects.bulk_create([row], ignore_conflicts=True)
 
 
