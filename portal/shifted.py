@@ -32,7 +32,7 @@ def of_workload(workload: Workload) -> Shift | None:
     if workload.communication is None:
         return None
     run = Run.objects.filter(workload=workload, time_shift__isnull=False).order_by("-number").first()
-    if run is None:
+    if run is None or run.time_shift is None:
         return None
     told = run.time_shift
     beside = [Beside(each["leaf"], each["beside"], each["score"]) for each in told["links"]]

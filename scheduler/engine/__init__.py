@@ -4,6 +4,7 @@ No Django, clock, chance, disk or network in here. This is the front door; every
 """
 
 from .admission import refusal, refusal_in
+from .compatible import network_of
 from .cycle import decide, order
 from .explain import amount, places
 from .order import whole_order
@@ -84,6 +85,7 @@ __all__ = [
     "fault_in_limits",
     "figures_of",
     "leaf_order_of",
+    "network_of",
     "order",
     "places",
     "refusal",

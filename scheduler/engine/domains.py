@@ -17,20 +17,21 @@ INNER = ("rail", "leaf")
 """The levels inside a rack, from the widest; "" is unsaid."""
 
 
-def closest(nodes: Sequence[NodeState], size_milli: int, used: Collection[NodeState]) -> list[NodeState]:
+def closest(nodes: Sequence[NodeState], size_milli: int, used: Collection[NodeState], turn: int = 0) -> list[NodeState]:
     """Enough of these nodes, which are in order of preference, over as few further racks as possible.
 
     Args:
         nodes: equals, which are enough.
         size_milli: what is needed of them.
         used: nodes that the gang takes beside them.
+        turn: domains that differ by their names alone are tried from so many names later on, around.
     """
     says = any(node.leaf or node.rail for node in nodes)
-    return _fewest(nodes, size_milli, used, ("rack", *INNER) if says else ("rack",))
+    return _fewest(nodes, size_milli, used, turn, ("rack", *INNER) if says else ("rack",))
 
 
 def _fewest(
-    nodes: Sequence[NodeState], size_milli: int, used: Collection[NodeState], levels: Sequence[str]
+    nodes: Sequence[NodeState], size_milli: int, used: Collection[NodeState], turn: int, levels: Sequence[str]
 ) -> list[NodeState]:
     if not levels:
         return _first(nodes, size_milli)
@@ -40,10 +41,11 @@ def _fewest(
     for node in nodes:
         domains.setdefault(name_of(node), []).append(node)
     if len(domains) == 1:
-        return _fewest(nodes, size_milli, used, inner)
+        return _fewest(nodes, size_milli, used, turn, inner)
     room = {name: sum(node.capacity_milli for node in members) for name, members in domains.items()}
     used_names = {name_of(node) for node in used}
     is_unsaid = {name: level in INNER and not name for name in domains}
+    rank = {name: (index - turn) % len(domains) for index, name in enumerate(sorted(domains))}
     chosen: list[NodeState] = []
     missing_milli = size_milli
     while missing_milli > 0:
@@ -51,11 +53,11 @@ def _fewest(
         if enough:  # the one that this leaves least of, so that large ones stay whole
             far = {name: _spread(domains[name], missing_milli, inner) for name in enough}
             domain = min(
-                enough, key=lambda name: (is_unsaid[name], name not in used_names, far[name], room[name], name)
+                enough, key=lambda name: (is_unsaid[name], name not in used_names, far[name], room[name], rank[name])
             )
-            chosen += _fewest(domains[domain], missing_milli, used, inner)
+            chosen += _fewest(domains[domain], missing_milli, used, turn, inner)
             break
-        domain = min(room, key=lambda name: (is_unsaid[name], name not in used_names, -room[name], name))
+        domain = min(room, key=lambda name: (is_unsaid[name], name not in used_names, -room[name], rank[name]))
         chosen += domains[domain]
         missing_milli -= room.pop(domain)
     return chosen

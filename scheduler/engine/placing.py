@@ -12,6 +12,7 @@ from heapq import merge
 from typing import NamedTuple
 
 from .cluster import HeldRun, NodeState
+from .compatible import CANDIDATES, most_compatible
 from .domains import closest
 from .host import fits_now, is_bound, keeps_promise
 from .snapshot import Snapshot
@@ -167,15 +168,17 @@ def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload) -> Mapping[str
         if fits_now(snapshot, node, workload)
         and allowance_milli(snapshot, node, workload, snapshot.now_s) >= node.capacity_milli
     ]
-    chosen = choose_whole_nodes(candidates, workload.size_milli)
+    placements = (choose_whole_nodes(candidates, workload.size_milli, turn) for turn in range(CANDIDATES))
+    chosen = most_compatible(snapshot, workload, placements)
     return None if chosen is None else {node.name: node.capacity_milli for node in chosen}
 
 
-def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int) -> list[NodeState] | None:
+def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int, turn: int = 0) -> list[NodeState] | None:
     """Whole nodes for a gang: least cost first, then as few racks as possible; None if they are not enough.
 
     The nodes of least cost that are enough are taken; racks, leaves, `finer` and names choose only among nodes of the
     highest cost taken, since the others are all needed. No node can be put back.
+    With another `turn`, racks, rails and leaves that differ by their names alone are tried from a later name on.
     """
     ranked = sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli, each.finer, each.node.name))
     missing_milli = size_milli
@@ -190,7 +193,7 @@ def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int) -> list
     chosen = [each.node for each in ranked if each.cost < last_cost]
     equals = [each.node for each in ranked if each.cost == last_cost]
     missing_milli = size_milli - sum(node.capacity_milli for node in chosen)
-    chosen += closest(equals, missing_milli, chosen)
+    chosen += closest(equals, missing_milli, chosen, turn)
     return _put_back(chosen, size_milli)
 
 

@@ -18,6 +18,8 @@ TREE_ORDERS = ("lookback", "half_life", "fair", "drf")
 of devices, cores or memory (Dominant Resource Fairness)."""
 HOLDING_ORDERS = frozenset({"fair", "drf"})
 """Those of them that go by what is held now."""
+PLACEMENT_SCORES = ("none", "cassini")
+"""What decides between placements that are equal otherwise: names, or how well links are shared (compatible.py)."""
 ENGINE_VERSION = "1"
 """Raised whenever the same snapshot and policy could lead to another plan; stored with every pass."""
 
@@ -36,6 +38,7 @@ class Policy:
     again (Tiresias' starvation knob; 0 is never). Finish-time fairness is worked out each `round_s`.
     `leaf_uplink_gbps` is what a leaf switch can send to the others, by which those that start are shifted against each
     other on the network (policies/cassini); 0 is unknown, and shifts nobody.
+    `placement_score` is one of `PLACEMENT_SCORES`.
     """
 
     lookback_s: int = 604_800
@@ -58,6 +61,7 @@ class Policy:
     promote_knob: Fraction = Fraction(0)
     round_s: int = 1_200
     leaf_uplink_gbps: int = 0
+    placement_score: str = "none"
 
     @property
     def decay_s(self) -> int | None:
@@ -74,7 +78,11 @@ class Policy:
             value = getattr(self, field.name)
             if isinstance(value, int | Fraction) and value < 0:
                 raise ValueError(f"{field.name}: {value} is negative")
-        for name, known in (("tree_order", TREE_ORDERS), ("leaf_order", LEAF_ORDERS)):
+        for name, known in (
+            ("tree_order", TREE_ORDERS),
+            ("leaf_order", LEAF_ORDERS),
+            ("placement_score", PLACEMENT_SCORES),
+        ):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name}: must be one of {', '.join(known)}, not {getattr(self, name)!r}")
         limits = self.attained_limits

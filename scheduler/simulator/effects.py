@@ -19,6 +19,7 @@ from scheduler.engine import (
     Snapshot,
     Workload,
     leaf_order_of,
+    network_of,
 )
 
 from .before import Before
@@ -64,6 +65,8 @@ class Effects:
             tree_order=self.policy.tree_order,
             leaf_order=leaf_order_of(self.policy, [job.size_milli * job.duration_s for job in scenario.jobs]),
         )
+        said = {job.id: job.communication for job in scenario.jobs if job.communication is not None}
+        self.snapshot.network = network_of(self.policy, said)
         self._predictor = Predictor()
         for use in scenario.history:
             self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s, funded=use.is_funded)

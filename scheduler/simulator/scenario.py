@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import BudgetNode, Node, Policy
+from scheduler.engine import BudgetNode, Node, Policy, cassini
 
 from .before import Before, read_before
 from .fields import (
@@ -51,7 +51,7 @@ class Job:
     `submit_s` is None for a workload that is submitted `think_s` after the one named in `after` has ended, and for one
     that was submitted before the start: then `before` says how it stands.
     `exit_delay_s` is None for one that never leaves by itself or when killed. `cpu_milli` and `memory_mib` are asked
-    for on each node.
+    for on each node. `communication` is what it sends in each iteration; None is unsaid.
     """
 
     id: str
@@ -76,6 +76,7 @@ class Job:
     before: Before | None = None
     cpu_milli: int = 0
     memory_mib: int = 0
+    communication: cassini.Profile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +326,7 @@ READ_KNOB: Mapping[str, Any] = {
     "reservations": count,
     "leaf_order": text,
     "tree_order": text,
+    "placement_score": text,
     "leaf_uplink_gbps": count,
     "attained_limits": _numbers,
     "service_samples": _numbers,
@@ -394,9 +396,17 @@ def _job(row: Fields, where: str) -> Job:
         group=row.take("group", text, ""),
         cpu_milli=row.take("cpus", count, 0) * 1_000,
         memory_mib=row.take("memory_gib", memory, 0),
+        communication=row.take("communication", _communication, None),
     )
     row.finish()
     return job
+
+
+def _communication(value: object, path: str) -> cassini.Profile:
+    try:
+        return cassini.read_profile(value)
+    except cassini.ProfileError as error:
+        raise ScenarioError(path, str(error)) from None
 
 
 def _level(value: object, path: str) -> int:

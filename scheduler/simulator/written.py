@@ -7,7 +7,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import BudgetNode, Policy
+from scheduler.engine import BudgetNode, Policy, cassini
 
 from .before import Before
 from .report import units
@@ -129,6 +129,7 @@ def _job(job: Job) -> dict[str, Any]:
         ("group", job.group, ""),
         ("cpus", job.cpu_milli // 1_000, 0),
         ("memory_gib", _gib(job.memory_mib), 0),
+        ("communication", job.communication and cassini.written_profile(job.communication), None),
     )
     return written | {key: value for key, value, default in usual if value != default}
 

@@ -21,7 +21,9 @@ from scheduler.engine import (
     Service,
     Snapshot,
     Workload,
+    cassini,
     leaf_order_of,
+    network_of,
 )
 from scheduler.models import WHOLE_DEVICE_MILLI, PolicyVersion, TreeVersion
 
@@ -122,6 +124,7 @@ class Seen:
     reservations: Sequence[SeenPlan] = ()
     arrivals: Mapping[int, Arrival] = field(default_factory=dict)  # by workload, where an order asks (crowds.py)
     crowds: Mapping[int, Crowd] = field(default_factory=dict)  # likewise, by leaf
+    profiles: Mapping[str, cassini.Profile] = field(default_factory=dict)  # by workload, where placements are scored
 
 
 @dataclass(slots=True)
@@ -162,7 +165,7 @@ def build(seen: Seen) -> Snapshot:
     for row in seen.runs:
         for name, amount_milli in seen.holdings.get(row.pk, {}).items():
             held_milli[name] = held_milli.get(name, 0) + amount_milli
-    return Snapshot.build(
+    snapshot = Snapshot.build(
         now_s=now_s,
         tree=positions.tree(),
         use=use,
@@ -193,6 +196,8 @@ def build(seen: Seen) -> Snapshot:
         half_life_s=seen.policy.decay_s,
         crowds={positions.of_leaf(leaf_id): crowd for leaf_id, crowd in seen.crowds.items()},
     )
+    snapshot.network = network_of(seen.policy, seen.profiles)
+    return snapshot
 
 
 def _known(plan: SeenPlan, run_ids: Mapping[int, str]) -> tuple[str, ...]:

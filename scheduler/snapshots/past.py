@@ -16,7 +16,7 @@ from scheduler.services import events, policies
 from scheduler.services.events import Kind, Second
 from scheduler.services.usage_sql import CREDITED
 
-from . import crowds
+from . import crowds, senders
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, UseRow, build
 from .crowds import Presence
 from .present import RUN, holdings_of, use_since
@@ -64,6 +64,7 @@ def _rebuild(seen: Seen, past: Pass) -> None:
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
     if crowds.asks(seen.policy):
         crowds.see(seen, _presences(past))
+    senders.see(seen)
     seen.nodes = _nodes(past)
     seen.claims = [
         SeenPlan(row.pk, row.workload_id, row.holdings, row.waits_for, made_s, made_s)

@@ -31,7 +31,7 @@ from scheduler.services import events, policies
 from scheduler.services.events import Second
 from scheduler.services.usage_sql import CREDITED
 
-from . import crowds
+from . import crowds, senders
 from .build import Loaded, Seen, SeenNode, SeenPlan, SeenRun, SeenWorkload, UseRow, build
 
 USE_SQL = """
@@ -121,6 +121,7 @@ def _read(seen: Seen, instant: datetime) -> None:
     going = Run.objects.filter(cluster=cluster).exclude(state="ended").order_by("pk")
     seen.runs = [SeenRun(*row) for row in going.values_list(*RUN)]
     seen.holdings, seen.fractions = holdings_of([row.pk for row in seen.runs])
+    senders.see(seen)
     seen.nodes = present_nodes(cluster)
     seen.use = ended_use(cluster, instant, seen.policy)
     if crowds.asks(seen.policy):

@@ -10,8 +10,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from budgets.errors import InputError
-from scheduler.models import Node, Run, Workload
-from scheduler.services import facts, nodes, shifts
+from scheduler.models import Node, Pass, Run, Workload
+from scheduler.queries.replay import replay
+from scheduler.services import facts, nodes, shifts, workloads
 from tests.scheduler.conftest import World, at
 
 LEAVES = {"h1": "L1", "h2": "L1", "h3": "L2", "h4": "L2", "h5": "L3", "h6": "L3"}
@@ -121,3 +122,29 @@ def test_what_is_no_profile_is_refused_and_nothing_stored(house: World, communic
         house.submit("A", communication=communication)
     assert (error.value.field, error.value.message) == ("communication", message)
     assert not Workload.objects.exists()
+
+
+def test_a_gang_lands_where_it_is_in_nobody_s_way_and_the_pass_is_decided_again_alike(
+    make_world: Callable[..., World],
+) -> None:
+    """Each leaf has a node that is free: two beside a gang that mostly sends, two beside one that seldom does."""
+    house = make_world(nodes=dict.fromkeys(("h1", "h2", "h3", "h4"), 8), leaf_uplink_gbps=50, placement_score="cassini")
+    for index in range(1, 9):
+        nodes.register(cluster=house.cluster, name=f"h{index}", devices=8, leaf=f"L{(index + 1) // 2}", now=at(-86_400))
+    pins = [house.submit("A", gpus=8, node=house.node(f"h{index}")) for index in (1, 3, 5, 7)]
+    house.step(0)
+    heavy = {"period_ms": 100, "phases": [{"from_ms": 0, "until_ms": 80, "gbps": 45}]}
+    light = {"period_ms": 100, "phases": [{"from_ms": 0, "until_ms": 20, "gbps": 45}]}
+    start(house, "A", heavy, 10, gpus=16)
+    beside = start(house, "A", light, 20, gpus=16)
+    for pin in pins:
+        workloads.cancel(workload=pin, by=None, reason="over", now=at(30))
+    house.live(200, since=30)
+    placed = Run.objects.get(workload=start(house, "A", heavy, 210, gpus=16))
+    assert sorted(set(placed.holdings.values_list("node__name", flat=True))) == ["h5", "h7"]
+    assert [(each["leaf"], each["beside"], each["score"]) for each in placed.time_shift["links"]] == [
+        ("L3", [beside.code], 1.0),
+        ("L4", [beside.code], 1.0),
+    ]
+    for stored in Pass.objects.order_by("pk"):
+        assert replay(stored).differences == ()

@@ -45,8 +45,16 @@ CLUSTERS = st.sampled_from(
         {"nodes": {"h1": 8, "h2": 8}},
         {"nodes": {"h1": 2, "h2": 4, "h3": 4}},
         {"nodes": {"h1": 4, "h2": 4, "h3": 4, "h4": 4}, "racks": {"r1": ["h1", "h3"], "r2": ["h2", "h4"]}},
+        {
+            "nodes": dict.fromkeys(("h1", "h2", "h3", "h4", "h5"), 2),
+            "leaves": {"L1": ["h1"], "L2": ["h2", "h3"], "L3": ["h4"]},
+        },
     ]
 )
+SENDS = [
+    {"period_ms": 100, "phases": [{"from_ms": 50, "until_ms": 100, "gbps": 45}]},
+    {"period_ms": 60, "phases": [{"from_ms": 10, "until_ms": 20, "gbps": 30}]},
+]
 
 
 def leaves_of(tree: dict[str, Any]) -> list[str]:
@@ -81,6 +89,8 @@ def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int) 
         row["cpus"] = cpus
     if draw(st.sampled_from([False, False, True])):
         row["memory_gib"] = draw(st.sampled_from([8, 24]))
+    if (sends := draw(st.sampled_from([None, *SENDS]))) is not None:
+        row["communication"] = sends
     return row
 
 
@@ -128,6 +138,8 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
             "attained_limits": [600, 4_800],
             "promote_knob": draw(st.sampled_from([0, 0.5, 2])),
             "round_s": draw(st.sampled_from(["5m", "20m"])),
+            "placement_score": draw(st.sampled_from(["none", "cassini"])),
+            "leaf_uplink_gbps": 50,
         },
         "history": [
             {"leaf": leaf, "gpus": draw(st.integers(1, 9)), "from": "-2h", "to": -60 * draw(st.integers(0, 110))}
@@ -271,6 +283,12 @@ def _first_difference(one: Plan, other: Plan) -> str:
 
 def rebuilt(world: WatchedWorld) -> Snapshot:
     """The world's present state, through the values that the live loop would read from its rows."""
+    snapshot = _rebuilt(world)
+    snapshot.network = world.snapshot.network
+    return snapshot
+
+
+def _rebuilt(world: WatchedWorld) -> Snapshot:
     now_s, kept, horizon_s = world.now_s, world.snapshot, world.now_s - world.policy.lookback_s
     half_life_s = world.policy.decay_s
 
@@ -306,6 +324,8 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
                 node.health,
                 node.windows,
                 node.usable_from_s,
+                rail=node.rail,
+                leaf=node.leaf,
                 cpu_milli=node.cpu_milli,
                 memory_mib=node.memory_mib,
             )

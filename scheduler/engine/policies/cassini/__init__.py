@@ -6,7 +6,7 @@ A score among legal candidates at the engine's third seam: it never overrules a 
 from .affinity import Cycle, shifts_of
 from .circle import Fit, Neighbour, Place, SharedLink, best_fit, degrees, perimeter_ms, place_beside, score
 from .profiles import Phase, Profile, ProfileError, read_profile, typed_profile, written_profile
-from .ranking import Choice, Group, Shared, choose
+from .ranking import Choice, Group, Network, Shared, choose
 
 __all__ = [
     "Choice",
@@ -14,6 +14,7 @@ __all__ = [
     "Fit",
     "Group",
     "Neighbour",
+    "Network",
     "Phase",
     "Place",
     "Profile",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import pairwise
 from math import isfinite
 from typing import Any, NamedTuple
@@ -116,7 +117,7 @@ def read_profile(given: object) -> Profile:
         place = f"phases[{number}]"
         found = _fields(row, place, ("from_ms", "until_ms", "gbps"))
         gbps = found["gbps"]
-        if isinstance(gbps, bool) or not isinstance(gbps, int | float) or not isfinite(gbps):
+        if isinstance(gbps, bool) or not isinstance(gbps, int | float | Decimal) or not isfinite(gbps):
             raise ProfileError(f"{place}.gbps: must be a number, but is {gbps!r}")
         if not 0 < gbps <= MOST_GBPS:
             raise ProfileError(f"{place}.gbps: must be above 0 and at most {MOST_GBPS:,}, but is {gbps:g}")

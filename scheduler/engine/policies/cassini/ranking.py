@@ -17,6 +17,13 @@ class Shared(NamedTuple):
     workloads: Collection[str]
 
 
+class Network(NamedTuple):
+    """What is known of a cluster's network: what each leaf's uplink carries, and what workloads send, by name."""
+
+    uplink_mbps: int
+    profiles: Mapping[str, Profile]
+
+
 class Group(NamedTuple):
     """Workloads that hang together by the links they share: they can be shifted in common as one likes.
 
