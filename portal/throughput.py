@@ -21,18 +21,18 @@ def reported(workload: Workload) -> dict[str, Any]:
         return {"throughput": None}
     last = found.over_all
     per_s = round(last.tokens_per_s)
-    peak_said = None if found.peak is None else formats.half_up(found.peak / TERA, _decimals(found.peak))
+    peak_tflops = None if found.peak is None else formats.half_up(found.peak / TERA, _decimals(found.peak))
     worked = ""
     if last.mfu is not None:
         factors = f"6 × {formats.count(last.parameters)} × {formats.count(per_s)}"
         devices = formats.half_up(last.devices, 0 if last.devices.denominator == 1 else 2)
-        worked = f"{factors} / ({devices} × {peak_said} × 10¹²) = {_percent(last.mfu)}"
+        worked = f"{factors} / ({devices} × {peak_tflops} × 10¹²) = {_percent(last.mfu)}"
     return {
         "throughput": found,
         "mfu_said": None if last.mfu is None else _percent(last.mfu),
         "tokens_per_s": per_s,
         "size_milli": int(last.devices * 1_000),
-        "peak_said": peak_said,
+        "peak_said": None if peak_tflops is None else f"{peak_tflops}{formats.NBSP}TFLOPS",
         "worked": worked,
         "ratios": [each.mfu for each in found.reports[-DRAWN:] if each.run == last.run],
     }
