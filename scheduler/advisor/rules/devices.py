@@ -64,9 +64,8 @@ def _bases(tree: ast.Module) -> Iterator[str]:
 @rule(
     "OVERSUB.wrapper",
     Severity.ERROR,
-    pattern="more than one GPU, and none of DDP, DataParallel, FSDP, `fully_shard`, Accelerator, "
-    "Trainer, `deepspeed.initialize`, "
-    "`tf.distribute.*Strategy`, `pmap` in the whole package",
+    pattern="more than one GPU, and none of `DDP`, `DataParallel`, `FSDP`, `fully_shard`, `Accelerator`, `Trainer`, "
+    "`deepspeed.initialize`, `tf.distribute.*Strategy`, `pmap` in the whole package",
     fix="Ask for one GPU, or wrap the model in DistributedDataParallel and start it with torchrun.",
     effect=OVERSUBSCRIPTION,
 )

@@ -70,9 +70,8 @@ def sleeps_s(words: tuple[str, ...]) -> float | None:
 @rule(
     "INTERACTIVE",
     Severity.ERROR,
-    pattern="jupyter, code-server, sshd, tmux, screen, `tail -f /dev/null` or `sleep inf` in the "
-    "launch script; `input()`, "
-    "`breakpoint()`, `set_trace()` or `embed()` in Python; none of it counts on an interactive pool",
+    pattern="`jupyter`, `code-server`, `sshd`, `tmux`, `screen`, `tail -f /dev/null` or `sleep inf` in the launch "
+    "script; `input()`, `breakpoint()`, `set_trace()` or `embed()` in Python; none of it counts on an interactive pool",
     fix="Work interactively on the cheap pool that is meant for it, and submit what runs by itself.",
     effect="Interactive jobs: 15 of 706 issues (2.12%).",
 )
