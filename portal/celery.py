@@ -31,6 +31,8 @@ SEND_S = 60
 """How often e-mail and webhooks that are due are sent; what is told wakes the sender by itself too."""
 FOLLOW_S = 5
 """How often what happened on clusters is handed to the organisation's webhooks, if there are any."""
+JUDGE_S = 5
+"""How often runs that failed are judged; retries wait for it."""
 LOOK_AFTER_S = 60
 """How often simulations are looked for that nobody works on."""
 THRESHOLDS_S = 600
@@ -58,6 +60,7 @@ app.conf.beat_schedule = {
     "keep-deadlines": every(DEADLINES_S, "budgets.tasks.keep_deadlines"),
     "send-messages": every(SEND_S, "budgets.tasks.send_messages"),
     "follow-events": every(FOLLOW_S, "scheduler.tasks.follow_events"),
+    "judge-failures": every(JUDGE_S, "scheduler.tasks.judge_failures"),
     "forget-deliveries": every(CHECK_S, "budgets.tasks.forget_deliveries"),
     "check-books": every(CHECK_S, "budgets.tasks.check_books"),
     "tell-of-endings": every(CHECK_S, "budgets.tasks.tell_of_endings"),

@@ -71,6 +71,7 @@ register("workload.submit", rules.Predicate(_is_member, name="is a member of the
 register("workload.see_inside", rules.Predicate(_sees_inside, name="sees inside the workload"))
 register("workload.see_measured", rules.Predicate(_sees_measured, name="sees how busy it was"))
 register("workload.cancel", rules.Predicate(_may_cancel, name="may cancel"))
+register("workload.release", rules.Predicate(_may_cancel, name="may release"))
 register("workload.run_any_command", is_operator)
 register("node.operate", is_operator)
 register("policy.change", is_operator)

@@ -3,6 +3,7 @@
 from django.utils.translation import gettext_noop
 
 from scheduler.advice_sentences import ADVICE
+from scheduler.failure_words import SENTENCES as FAILURES
 
 REASONS = (
     # what a pass did
@@ -173,4 +174,4 @@ WORDS = (
 )
 """States, classes and knobs, as they are stored."""
 
-PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS, *ADVICE)
+PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS, *ADVICE, *FAILURES)

@@ -14,6 +14,7 @@ from scheduler.services import (
     hindsight,
     hooks,
     passes,
+    retries,
     simulating,
     thresholds,
     timeline,
@@ -144,6 +145,12 @@ def forget_directories() -> int:
 def tell_of_bad_ends() -> int:
     """Beat's, every minute: tell people of their workloads that were preempted, lost or have failed."""
     return bad_ends.tell()
+
+
+@shared_task(ignore_result=True)
+def judge_failures() -> int:
+    """Beat's, every few seconds: say why runs failed, and try again what may pass."""
+    return retries.judge()
 
 
 @shared_task(ignore_result=True)

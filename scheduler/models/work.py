@@ -65,6 +65,9 @@ class Workload(models.Model):
     checkpoint_every_s = models.PositiveIntegerField(default=0, help_text="how often it says it saves; 0 is unsaid")
     save_command = ArrayField(models.TextField(), default=list, help_text="saves a session that is told to stop")
     restore_command = ArrayField(models.TextField(), default=list, help_text="runs in place of the command then")
+    retries = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="so often it is tried again where it failed by no fault of its own"
+    )
     array = models.UUIDField(null=True, blank=True, help_text="tasks of one array share it")
     array_index = models.PositiveIntegerField(null=True, blank=True)
     after = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="followers")
@@ -91,6 +94,7 @@ class Workload(models.Model):
     cancel_asked_at = SecondField(null=True, blank=True)
     progress_s = models.PositiveIntegerField(default=0, help_text="run time kept over preemptions")
     preemptions = models.PositiveIntegerField(default=0)
+    retried = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="so often it was tried again")
     forgiven_s = models.PositiveIntegerField(
         default=0, db_default=0, help_text="of its progress, what counts no more for the order inside its leaf"
     )
@@ -199,6 +203,14 @@ class Run(models.Model):
     )
     preempted_by = models.ForeignKey(Workload, models.PROTECT, null=True, blank=True, related_name="took_from")
     time_shift = models.JSONField(null=True, blank=True, help_text="its place on the network beside others' iterations")
+    failure_due_at = SecondField(null=True, blank=True, help_text="it failed: from then on it is judged why")
+    failure_class = models.CharField(
+        max_length=20, blank=True, default="", db_default="", help_text="why it failed (scheduler.failures)"
+    )
+    failure_line = models.TextField(blank=True, default="", db_default="", help_text="printed, and says so")
+    failure_signature = models.CharField(
+        max_length=200, blank=True, default="", db_default="", help_text="the same without what varies"
+    )
     started_in = models.ForeignKey(Pass, models.PROTECT, null=True, blank=True, related_name="+")
 
     class Meta:
@@ -207,6 +219,8 @@ class Run(models.Model):
             models.Index(fields=["cluster"], name="run_not_ended", condition=~Q(state="ended")),
             models.Index(fields=["cluster", "ended_at"], name="run_window", include=["started_at", "funded"]),
             GinIndex(fields=["path"], name="run_path"),
+            models.Index(fields=["failure_due_at"], name="run_unjudged", condition=Q(failure_due_at__isnull=False)),
+            models.Index(fields=["cluster", "ended_at"], name="run_failures", condition=~Q(failure_class="")),
         ]
         constraints = [
             models.UniqueConstraint(fields=["workload", "number"], name="run_numbers_are_unique"),

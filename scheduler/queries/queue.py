@@ -267,7 +267,7 @@ def totals(cluster: Cluster, now: datetime) -> Totals:
         unallocated=Count("pk", filter=~funded),
         unallocated_milli=Sum("size_milli", filter=~funded),
     )
-    held_count = Workload.objects.filter(cluster=cluster, state="held").exclude(reason_code=events.AFTER).count()
+    held_count = Workload.objects.filter(cluster=cluster, state="held").exclude(reason_code__in=events.ASIDE).count()
     capacity_milli = healthy_milli = 0
     nodes = Node.objects.filter(cluster=cluster, retired_at=None).annotate(size=Count("devices"))
     for size, health, drains in nodes.values_list("size", "health", "drain_asked_at"):

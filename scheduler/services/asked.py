@@ -25,6 +25,8 @@ PATH_LENGTH = 255
 COMMAND_LENGTH = 32_000
 ENVIRONMENT_LENGTH = 32_000
 PRIORITY_BOUND = 1_000
+RETRIES_MAX = 3
+"""Whoever fails more often has to look at it (Jeon et al., ATC'19: most retries were in vain)."""
 LARGEST_S = 10 * 365 * 86_400
 """Ten years: a longer duration is a slip of the keyboard."""
 LARGEST_AMOUNT = 2_000_000_000
@@ -61,6 +63,7 @@ class Asked:
     environment: Mapping[str, str] = field(default_factory=dict)
     program: Mapping[str, str | bytes] = field(default_factory=dict)
     communication: Mapping[str, Any] | None = None
+    retries: int = 0
     demo: bool = False
     idempotency_key: str = ""
 
@@ -89,6 +92,7 @@ def columns(request: Asked) -> dict[str, Any]:
         "command": list(request.command),
         "environment": dict(request.environment),
         "communication": request.communication and cassini.written_profile(cassini.read_profile(request.communication)),
+        "retries": request.retries,
         "demo": request.demo,
         "idempotency_key": request.idempotency_key,
     }
@@ -105,6 +109,7 @@ def check(request: Asked) -> None:
     whole("priority", request.priority, -PRIORITY_BOUND, PRIORITY_BOUND)
     whole("cpu_milli_per_rank", request.cpu_milli_per_rank, 0, LARGEST_AMOUNT)
     whole("memory_mib_per_rank", request.memory_mib_per_rank, 0, LARGEST_AMOUNT)
+    whole("retries", request.retries, 0, RETRIES_MAX)
     if request.time_limit_s is not None:
         whole("time_limit_s", request.time_limit_s, 1, LARGEST_S)
         if request.time_limit_s < request.min_runtime_s:

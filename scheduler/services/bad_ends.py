@@ -10,12 +10,13 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from budgets.models import Cluster, Kind, Message
 from budgets.services import messages
 from scheduler.models import Run, Workload
+from scheduler.services import events
 
 LOOKED_BACK = timedelta(hours=2)
 """How far back ends are looked for: longer than a run can be lost before it is known (65 min)."""
@@ -33,7 +34,9 @@ def tell(now: datetime | None = None) -> int:
     told = 0
     for cluster in Cluster.objects.order_by("pk"):
         ended = Run.objects.filter(cluster=cluster, ended_at__gte=now - LOOKED_BACK, workload__owner__is_active=True)
-        told += _tell_each(ended.exclude(end_reason__in=OWN_ENDS).select_related("workload__owner", "preempted_by"))
+        unjudged = Q(workload__state=Workload.State.HELD, workload__reason_code=events.UNJUDGED)
+        ended = ended.exclude(unjudged).exclude(end_reason__in=OWN_ENDS)
+        told += _tell_each(ended.select_related("workload__owner", "preempted_by"))
         began = Run.objects.filter(cluster=cluster, running_at__gte=now - LOOKED_BACK, workload__owner__is_active=True)
         told += _tell_restored(began.exclude(workload__restore_command=[]).filter(number__gt=1))
     return told
@@ -105,9 +108,20 @@ def _said(run: Run) -> str:
         )
         return f"{code} was saved and left {where}: {why}; it is restored when it runs again"
     if run.end_reason == "failed":
-        return f"{code} has failed" + (f" with exit status {run.exit_code}" if run.exit_code is not None else "")
+        return _said_of_failure(run)
     if run.end_reason.startswith("preempted") and run.preempted_by is not None:
         what = f"{code} was preempted by {run.preempted_by.code}"
     else:
         what = f"{code} was ended: {run.end_reason.replace('_', ' ')}"
     return f"{what}; it waits in the queue again" if state == Workload.State.QUEUED else what
+
+
+def _said_of_failure(run: Run) -> str:
+    """That it has failed; and what follows, where its owner asked for retries."""
+    code, workload = run.workload.code, run.workload
+    is_last = run.number == workload.runs.count()
+    if is_last and workload.state == Workload.State.HELD and workload.reason_code == events.ALIKE:
+        return f"{code} has failed as before, and is held: release or cancel it"
+    failed = f"{code} has failed" + (f" with exit status {run.exit_code}" if run.exit_code is not None else "")
+    is_over = is_last and workload.state in Workload.ENDED_STATES
+    return f"{failed}, and is tried again" if workload.retries and not is_over else failed

@@ -50,7 +50,13 @@ _woken_s: dict[int, float] = {}
 """When this process last woke which cluster's loop."""
 
 AFTER = "waiting_after"
-"""Reason code of a held workload that waits for the end of another one; the engine does not see it yet."""
+"""Reason code of a held workload that waits for the end of another one."""
+UNJUDGED = "failure_unjudged"
+"""Of one that failed, and may be tried again once it is known why."""
+ALIKE = "failed_alike"
+"""Of one that is not tried again by itself, since it failed as before: it waits for its owner's word."""
+ASIDE = (AFTER, UNJUDGED, ALIKE)
+"""Held, but not by a pass: the engine sees none of these."""
 
 
 class Kind(StrEnum):
@@ -62,6 +68,7 @@ class Kind(StrEnum):
     CANCEL_ASKED = "cancel_asked"
     HELD = "held"
     RELEASED = "released"
+    FAILED = "failed"
     RUN_STARTED = "run_started"
     RUN_RUNNING = "run_running"
     RUN_STOPPING = "run_stopping"
@@ -214,7 +221,7 @@ def second(instant: datetime | None) -> int | None:
 def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
     """By id: state, leaf and priority, and what it has executed. Size, contract, submission and pin never change.
 
-    One that waits for another's end is told apart from one that a pass held.
+    One that is put aside is told apart from one that a pass held.
     """
     rows = Workload.objects.filter(pk__in={pk for pk in ids if pk is not None}).order_by()
     columns = (
@@ -231,7 +238,7 @@ def seen_workloads(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]
     )
     return {
         pk: {
-            "state": AFTER if state == Workload.State.HELD and reason_code == AFTER else state,
+            "state": reason_code if state == Workload.State.HELD and reason_code in ASIDE else state,
             "leaf": leaf_id,
             "priority": priority,
             "submitted_s": submitted_s,

@@ -311,7 +311,7 @@ def settle(*, cluster_id: int, at_of: Mapping[int, datetime]) -> None:
         if all(rank.state not in LIVE_STATES for rank in ranks):
             last = max(rank.exited_at for rank in ranks if rank.exited_at is not None)
             exit_code = 0 if trouble is None else trouble.exit_code
-            endings.append(runs.Ending(run_id, last, code, exit_code, _why(trouble)))
+            endings.append(runs.Ending(run_id, last, code, exit_code, _why(trouble), known_at=at_of[run_id]))
         elif trouble is not None:
             stops[run_id] = (code, at_of[run_id])
     if runs.begin(cluster_id=cluster_id, began=began):

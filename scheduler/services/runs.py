@@ -7,17 +7,19 @@ One run or thousands take the same number of statements.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
 from django.db.models import DurationField, ExpressionWrapper, F, Func, Value
 
 from budgets.models import Person
+from scheduler import failure_words
 from scheduler.engine import Code, Policy
-from scheduler.models import Claim, Reservation, Run, SecondField, Workload
+from scheduler.models import Claim, Decision, Reservation, Run, SecondField, Workload
 from scheduler.services import events, kept
 from scheduler.services.events import Entry, Kind
 
@@ -33,6 +35,10 @@ FINAL_STATES = {FINISHED: Workload.State.FINISHED, FAILED: Workload.State.FAILED
 """What becomes of a workload whose run ended like this; whatever else ends a run sends it back to the queue."""
 
 
+JUDGED_AFTER = timedelta(seconds=15)
+"""What a program printed last arrives some seconds later than that it ended; then it is judged why it failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a run ended.
@@ -45,6 +51,7 @@ class Ending:
         exit_code: the first rank's that was not 0, else 0; minus the signal where one ended it.
         sentence: what its workload's page says if it is over by this, and not because somebody stopped it. Everybody
             reads it: no command, and nothing that it printed.
+        known_at: when that was learned; None is at once.
     """
 
     run_id: int
@@ -52,6 +59,7 @@ class Ending:
     code: str
     exit_code: int | None = None
     sentence: str = ""
+    known_at: datetime | None = None
 
 
 BEGIN_SQL = """
@@ -135,9 +143,10 @@ def tell_to_stop(*, run: Run, code: str, at: datetime, policy: Policy, by: Perso
 
 
 ENDED_SQL = """
-UPDATE scheduler_run r SET state = 'ended', end_reason = t.reason, ended_at = t.at, exit_code = t.exit_code
-FROM unnest(%(ids)s::bigint[], %(reasons)s::text[], %(ats)s::timestamptz[], %(exit_codes)s::int[])
-    AS t(id, reason, at, exit_code)
+UPDATE scheduler_run r
+SET state = 'ended', end_reason = t.reason, ended_at = t.at, exit_code = t.exit_code, failure_due_at = t.due_at
+FROM unnest(%(ids)s::bigint[], %(reasons)s::text[], %(ats)s::timestamptz[], %(exit_codes)s::int[],
+    %(dues)s::timestamptz[]) AS t(id, reason, at, exit_code, due_at)
 WHERE r.id = t.id
 """
 RELEASED_SQL = """
@@ -155,9 +164,9 @@ UPDATE scheduler_workload w
 SET state = t.state, ended_at = t.at, preemptions = t.preemptions, progress_s = t.progress_s,
     reason_code = t.code, reason_text = t.text, requeued_at = coalesce(t.requeued_at, w.requeued_at),
     secrets = CASE WHEN t.at IS NULL THEN w.secrets ELSE '{}' END,
-    reason_numbers = CASE WHEN t.is_new THEN '{}' ELSE w.reason_numbers END
-FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::text[], %s::text[], %s::bool[],
-    %s::timestamptz[]) AS t(id, state, at, preemptions, progress_s, code, text, is_new, requeued_at)
+    reason_numbers = coalesce(t.numbers::jsonb, w.reason_numbers)
+FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[], %s::int[], %s::int[], %s::text[], %s::text[], %s::text[],
+    %s::timestamptz[]) AS t(id, state, at, preemptions, progress_s, code, text, numbers, requeued_at)
 WHERE w.id = t.id
 """
 
@@ -185,6 +194,7 @@ def end_all(*, cluster_id: int, endings: Iterable[Ending]) -> set[int]:
             "reasons": [row.end_reason for row in rows],
             "ats": [row.ended_at for row in rows],
             "exit_codes": [row.exit_code for row in rows],
+            "dues": [row.failure_due_at for row in rows],
         }
         with connection.cursor() as cursor:
             for statement in (ENDED_SQL, RELEASED_SQL, GONE_SQL) if rows else ():
@@ -215,32 +225,43 @@ def _end(row: Run, ending: Ending) -> None:
     if ending.code == Code.STUCK_EXIT or not was_told or not row.end_reason:
         row.end_reason = ending.code
     row.state, row.ended_at, row.exit_code = Run.State.ENDED, ended_at, ending.exit_code
+    if row.end_reason == FAILED:
+        row.failure_due_at = max(ended_at, ending.known_at or ended_at) + JUDGED_AFTER
 
 
 def _settle_workloads(cluster_id: int, rows: Sequence[Run], sentences: Mapping[int, str]) -> None:
-    """The workload of an ended run ends with it, or returns to its old place in the queue."""
+    """The workload of an ended run ends with it, returns to its old place in the queue, or is put aside."""
     over: dict[int, datetime] = {}
+    aside: list[Decision] = []
     settled: list[tuple[Any, ...]] = []
     for row in rows:
-        workload, state, ended_at, text = row.workload, _state_after(row), row.ended_at, ""
-        requeued_at = None
-        if state is None:
-            state, ended_at, requeued_at = Workload.State.QUEUED, workload.ended_at, row.ended_at
-            workload.progress_s += ran_s(row)
+        workload, state, ended_at, code, text = row.workload, _state_after(row), row.ended_at, row.end_reason, ""
+        assert ended_at is not None
+        requeued_at, numbers = None, {}
+        if state in (Workload.State.QUEUED, Workload.State.HELD):
+            ended_at, requeued_at = None, row.ended_at
+            workload.progress_s += ran_s(row) if workload.resumable else 0
         else:
-            assert ended_at is not None
             over[workload.pk] = ended_at
             text = _sentence(row, state, sentences[row.pk])
-        code, said = (row.end_reason, text) if text else (workload.reason_code, workload.reason_text)
+        if state == Workload.State.HELD:
+            code, text, numbers = (
+                events.UNJUDGED,
+                failure_words.UNJUDGED,
+                {"run": row.number, "ended": sentences[row.pk]},
+            )
+            aside.append(Decision(workload=workload, run=row, at=row.ended_at, action="hold", code=code, text=text))
+        code, said = (code, text) if text else (workload.reason_code, workload.reason_text)
         settled.append(
             (
                 workload.pk, str(state), ended_at, workload.preemptions, workload.progress_s,
-                str(code), said, bool(text), requeued_at,
+                str(code), said, json.dumps(numbers) if text else None, requeued_at,
             )
         )  # fmt: skip
     if settled:
         with connection.cursor() as cursor:
             cursor.execute(SETTLED_SQL, [list(column) for column in zip(*settled, strict=True)])
+    Decision.objects.bulk_create(aside)
     release_all_followers(cluster_id, over)
 
 
@@ -250,19 +271,25 @@ def _sentence(row: Run, state: str, sentence: str) -> str:
         return ""
     if row.end_reason == TIME_LIMIT:
         return "It had run for its whole time limit."
+    if row.end_reason == FAILED and row.workload.retried:
+        return failure_words.TRIED.format(
+            text=sentence or "It failed.", number=row.workload.retried, number_2=row.workload.retries
+        )
     return sentence if row.end_reason in (FINISHED, FAILED, Code.NODE_LOST) else ""
 
 
-def _state_after(row: Run) -> str | None:
-    """What an ended run makes of its workload, None if it returns to the queue; a preemption is counted."""
+def _state_after(row: Run) -> str:
+    """What an ended run makes of its workload; a preemption is counted."""
     workload = row.workload
     if workload.cancel_asked_at is not None:
         return Workload.State.CANCELLED
+    if row.end_reason == FAILED and workload.retried < workload.retries:
+        return Workload.State.HELD
     if row.end_reason in FINAL_STATES:
         return FINAL_STATES[row.end_reason]
     workload.preemptions += row.end_reason not in (Code.NODE_LOST, Code.STOPPED_BY_OPERATOR, CANCELLED)
     if workload.resumable:
-        return None
+        return Workload.State.QUEUED
     return Workload.State.LOST if row.end_reason == Code.NODE_LOST else Workload.State.PREEMPTED
 
 

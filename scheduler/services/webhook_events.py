@@ -18,8 +18,8 @@ from django.utils import timezone
 
 from budgets.models import Cluster, Webhook, WebhookMark
 from budgets.services import deliveries
-from scheduler.models import Event
-from scheduler.services.events import Kind
+from scheduler.models import Event, Workload
+from scheduler.services.events import ASIDE, Kind
 
 EVENTS_MAX = 500
 """Of one cluster for one webhook, in one run of the task; the next goes on with the rest."""
@@ -30,6 +30,7 @@ NAMES: Mapping[str, str] = {
     Kind.CANCEL_ASKED: "workload.cancel_asked",
     Kind.HELD: "workload.held",
     Kind.RELEASED: "workload.released",
+    Kind.FAILED: "workload.failed",
     Kind.RUN_STARTED: "run.started",
     Kind.RUN_RUNNING: "run.running",
     Kind.RUN_STOPPING: "run.stopping",
@@ -82,6 +83,11 @@ def _hand_over(hook: Webhook, cluster: Cluster, found: Iterable[Event], now: dat
     return deliveries.queue_all(webhook=hook, said=said, at=now)
 
 
+def _state(state: str) -> str:
+    """The log tells those that are put aside from those that a pass held; outside they are all held."""
+    return Workload.State.HELD if state in ASIDE else state
+
+
 def _said(event: Event, cluster: Cluster) -> dict[str, Any]:
     """What everybody who is signed in may see of it: no commands, no owners."""
     workload, run, node = event.workload, event.run, event.node
@@ -93,7 +99,7 @@ def _said(event: Event, cluster: Cluster) -> dict[str, Any]:
             "budget": workload.leaf.code,
             "class": workload.workload_class,
             "size_milli": workload.size_milli,
-            "state": seen.get("workload", {}).get("state", workload.state),
+            "state": _state(seen.get("workload", {}).get("state", workload.state)),
         }
         said["url"] = f"{settings.URL}/workloads/{workload.code}/"
     if run is not None:

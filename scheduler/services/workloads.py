@@ -86,6 +86,7 @@ def submit(
     environment: Mapping[str, str] | None = None,
     program: Mapping[str, str | bytes] | None = None,
     communication: Mapping[str, Any] | None = None,
+    retries: int = 0,
     demo: bool = False,
     idempotency_key: str = "",
     now: datetime | None = None,
@@ -116,6 +117,7 @@ def submit(
         program: the files that it consists of, by path, for the advisor to read; they are neither run nor kept.
         communication: what it sends in each iteration, measured where nobody else used the network, as
             `engine.cassini.read_profile` has it; what starts beside it is shifted by that. None is unsaid.
+        retries: how often it is tried again where it failed by no fault of its own (services.retries), at most 3.
         demo: its command is one of the demo's own.
         idempotency_key: the submitter's own name for this submission.
         now: when; default is the clock's.
@@ -147,6 +149,7 @@ def submit(
         environment=environment or {},
         program=program or {},
         communication=communication,
+        retries=retries,
         demo=demo,
         idempotency_key=idempotency_key,
     )

@@ -37,7 +37,10 @@ def asks(policy: Policy) -> bool:
 
 
 def present(cluster: Cluster, instant: datetime) -> list[Presence]:
-    """Everybody who is there now, or was while one of these has been, by the rows."""
+    """Everybody who is there now, or was while one of these has been, by the rows.
+
+    Who failed and may be tried again is there; who waits for another's end has not come yet.
+    """
     after = Q(state="held", reason_code=events.AFTER)
     is_open = Q(cluster=cluster, state__in=Workload.OPEN_STATES)
     open_rows = Workload.objects.filter(is_open).exclude(after).order_by()

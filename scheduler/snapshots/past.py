@@ -129,7 +129,8 @@ def _presences(past: Pass) -> list[Presence]:
     """Who was in the leaves then, and who had been."""
     rows = {row.pk: row for row in Workload.objects.filter(_open_then(past, past.at)).exclude(state="refused")}
     last = _last(past, "workload_id", "workload", rows)
-    is_open = {pk: values for pk, values in last.items() if values["state"] in Workload.OPEN_STATES}
+    open_states = (*Workload.OPEN_STATES, events.UNJUDGED, events.ALIKE)
+    is_open = {pk: values for pk, values in last.items() if values["state"] in open_states}
     if not is_open:
         return []
     there = [Presence(pk, values["leaf"], values["submitted_s"], None) for pk, values in is_open.items()]

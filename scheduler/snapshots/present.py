@@ -182,9 +182,9 @@ RUN = (
 
 
 def waiting_workloads(cluster: Cluster) -> list[SeenWorkload]:
-    """Queued, and held by a pass; not those that wait for another's end."""
+    """Queued, and held by a pass; not those that are put aside."""
     rows = Workload.objects.filter(cluster=cluster, state__in=("queued", "held"))
-    others = rows.exclude(state="held", reason_code=events.AFTER)
+    others = rows.exclude(state="held", reason_code__in=events.ASIDE)
     return [SeenWorkload(*row) for row in others.order_by("submitted_at", "code").values_list(*WAITING)]
 
 
