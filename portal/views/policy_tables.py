@@ -212,11 +212,13 @@ def _half(measure: Measure, told_of_it: Mapping[str, Any]) -> str:
 
 
 def _about(measure: Measure, value: float) -> str:
-    """A difference or half an interval: longer durations in whole minutes or hours."""
+    """A difference or half an interval: durations in one unit, longer ones with a tenth."""
     if measure.unit != "s":
         return _said(measure, value)
-    unit_s = next((unit_s for unit_s, from_s in ((3_600, 5 * 3_600), (60, 300)) if value >= from_s), 1)
-    return formats.duration(round(value / unit_s) * unit_s)
+    for unit_s, from_s, unit in TIME_UNITS[:2]:
+        if value >= from_s:
+            return f"{formats.half_up(Fraction(value) / unit_s, 1)}{formats.NBSP}{unit}"
+    return formats.duration(round(value / 60) * 60 if value >= TIME_UNITS[2][1] else round(value))
 
 
 def _said(measure: Measure, value: float) -> str:
