@@ -218,7 +218,8 @@ def _about(measure: Measure, value: float) -> str:
     for unit_s, from_s, unit in TIME_UNITS[:2]:
         if value >= from_s:
             return f"{formats.half_up(Fraction(value) / unit_s, 1)}{formats.NBSP}{unit}"
-    return formats.duration(round(value / 60) * 60 if value >= TIME_UNITS[2][1] else round(value))
+    unit_s, from_s, unit = TIME_UNITS[2]
+    return f"{round(value / unit_s)}{formats.NBSP}{unit}" if value >= from_s else formats.duration(round(value))
 
 
 def _said(measure: Measure, value: float) -> str:
