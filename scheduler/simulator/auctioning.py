@@ -115,6 +115,7 @@ class Themis(Baseline):
         self._tick_s = view.scenario.policy.pass_every_s
         self._lease_until_s: dict[str, int] = {}  # by workload that runs
         self._won_s: dict[str, int] = {}  # the leases of those that wait until others have left
+        self._seen_version = 0  # of the line
         self._crowds = Crowds(LEASE_S, self.snapshot.now_s, {})
         self._there: dict[str, tuple[JobRecord, int, int]] = {}  # with the instant and the workload-seconds then
 
@@ -122,11 +123,13 @@ class Themis(Baseline):
         """Keep count of who is there, and of the leases of those that have left."""
         for run in news.ended:
             self._lease_until_s.pop(run.job.job.id, None)
-        for record, *_ in sorted(self._there.values(), key=lambda each: each[0].end_s or 0):
-            if record.end_s is not None:
-                self._crowds.come(CLUSTER, -1, record.end_s)
-                del self._there[record.job.id]
-        now_s = self.snapshot.now_s
+        gone = [(record.end_s, name) for name, (record, *_) in self._there.items() if record.end_s is not None]
+        for end_s, name in sorted(gone):
+            self._crowds.come(CLUSTER, -1, end_s)
+            del self._there[name]
+        if self._seen_version == self.line.version and not news.begun:
+            return
+        self._seen_version, now_s = self.line.version, self.snapshot.now_s
         for record in [*self.line.waiting(), *(run.job for run in news.begun)]:
             if record.job.id not in self._there and record.end_s is None:
                 self._there[record.job.id] = record, now_s, self._crowds.total_s(CLUSTER, now_s)
@@ -148,10 +151,9 @@ class Themis(Baseline):
         """Those that have won before start; then a round."""
         room = room.copy()
         self._start_those_that_won(room)
-        waiting = self.line.waiting()
-        expired = self._whose_lease_is_up() if waiting else []
-        if expired or any(room.fits(each.job.size_milli, each.job.node) for each in waiting):
-            room = self._hold_round(room, waiting, expired)
+        expired = self._whose_lease_is_up() if len(self.line) else []
+        if expired or any(room.fits(kind.size_milli, kind.node) for kind in self.line.families):
+            room = self._hold_round(room, self.line.waiting(), expired)
         self.tell_all_for_room(room, START, None)
 
     def _start_those_that_won(self, room: Room) -> None:
