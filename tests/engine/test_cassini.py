@@ -136,10 +136,11 @@ def test_scores_are_those_of_counting_and_keep_their_bounds(members: list[Profil
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.lists(profiles(), min_size=2, max_size=2) | st.lists(profiles((4, 6, 8, 12)), min_size=3, max_size=3),
+    st.lists(profiles(), min_size=2, max_size=2) | st.lists(profiles((12, 24)), min_size=3, max_size=3),
     st.sampled_from((20_000, 50_000)),
 )
 def test_no_other_shifts_are_better_and_the_reference_does_not_matter(members: list[Profile], capacity: int) -> None:
+    """Of two always; of three where their circle is short."""
     found = best_fit(members, capacity)
     assert found.shifts_ms[0] == 0
     assert all(0 <= shift_ms < each.period_ms for each, shift_ms in zip(members, found.shifts_ms, strict=True))

@@ -14,6 +14,8 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any, NamedTuple
 
+from scheduler.one_line import one_line
+
 MOST_PERIOD_MS = 3_600_000
 MOST_PHASES = 32
 MOST_GBPS = 100_000
@@ -54,14 +56,14 @@ class Profile:
         """Refuse what no workload can do."""
         if not _is_whole(self.period_ms) or not 1 <= self.period_ms <= MOST_PERIOD_MS:
             raise ProfileError(
-                f"period_ms: must be a whole number from 1 to {MOST_PERIOD_MS:,}, but is {self.period_ms!r}"
+                f"period_ms: must be a whole number from 1 to {MOST_PERIOD_MS:,}, but is {_quoted(self.period_ms)}"
             )
         if not 1 <= len(self.phases) <= MOST_PHASES:
             raise ProfileError(f"phases: must be 1 to {MOST_PHASES}, but are {len(self.phases)}")
         for number, phase in enumerate(self.phases):
             for name, value in zip(Phase._fields, phase, strict=True):
                 if not _is_whole(value):
-                    raise ProfileError(f"phases[{number}].{name}: must be a whole number, but is {value!r}")
+                    raise ProfileError(f"phases[{number}].{name}: must be a whole number, but is {_quoted(value)}")
             if not 0 <= phase.from_ms < phase.until_ms <= self.period_ms:
                 raise ProfileError(
                     f"phases[{number}]: must begin before it ends, inside the period of {self.period_ms:,} ms, but "
@@ -118,7 +120,7 @@ def read_profile(given: object) -> Profile:
         found = _fields(row, place, ("from_ms", "until_ms", "gbps"))
         gbps = found["gbps"]
         if isinstance(gbps, bool) or not isinstance(gbps, int | float | Decimal) or not isfinite(gbps):
-            raise ProfileError(f"{place}.gbps: must be a number, but is {gbps!r}")
+            raise ProfileError(f"{place}.gbps: must be a number, but is {_quoted(gbps)}")
         if not 0 < gbps <= MOST_GBPS:
             raise ProfileError(f"{place}.gbps: must be above 0 and at most {MOST_GBPS:,}, but is {gbps:g}")
         phases.append(Phase(found["from_ms"], found["until_ms"], max(1, round(gbps * 1_000))))
@@ -161,8 +163,13 @@ def _fields(given: object, place: str, names: Sequence[str]) -> Mapping[str, Any
             raise ProfileError(f"{place}.{name}: is missing" if place else f"{name}: is missing")
     for name in given:
         if name not in names:
-            raise ProfileError(f"{before}there is no field {name!r}; there are {', '.join(names)}")
+            raise ProfileError(f"{before}there is no field {_quoted(name)}; there are {', '.join(names)}")
     return given
+
+
+def _quoted(value: object) -> str:
+    """As it was given, cut to one line."""
+    return one_line(repr(value), 60)
 
 
 def _is_whole(value: object) -> bool:
