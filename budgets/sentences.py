@@ -51,9 +51,16 @@ def _number(text: str) -> str:
 
 
 def _amount(text: str) -> str:
-    """8 GPUs, 0.25 core."""
-    number, _, unit = text.partition(" ")
-    return f"{_number(number)} {gettext(unit)}"
+    """8 GPUs, 0.25 core; 8 GPUs with 16 cores and 64 GiB."""
+    devices, _, beside = text.partition(" with ")
+    number, _, unit = devices.partition(" ")
+    said = f"{_number(number)} {gettext(unit)}"
+    if not beside:
+        return said
+    parts = [each.partition(" ") for each in beside.split(" and ")]
+    words = [f"{_number(number)} {unit if unit == 'GiB' else gettext(unit)}" for number, _, unit in parts]
+    more = words[0] if len(words) == 1 else gettext("{first} and {last}").format(first=words[0], last=words[1])
+    return gettext("{amount} with {more}").format(amount=said, more=more)
 
 
 def _many(text: str) -> str:
@@ -96,7 +103,7 @@ def _day(text: str) -> str:
 
 
 KINDS: dict[str, Kind] = {
-    "amount": Kind(r"[\d,.]+ (?:GPU|GPUs|core|cores)", _amount),
+    "amount": Kind(r"[\d,.]+ (?:GPU|GPUs|core|cores)(?: with [\d,.]+ (?:cores?|GiB)(?: and [\d,.]+ GiB)?)?", _amount),
     "units": Kind(r"GPUs|cores", gettext),
     "hours": Kind(r"GPU-hours|core-hours", gettext),
     "number": Kind(r"-?[\d,]+(?:\.\d+)?", _number),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.utils.translation import gettext, ngettext
 
 from portal import formats, order_words
+from scheduler.engine import HOLDING_ORDERS
 from scheduler.models import Workload
 from scheduler.queries.ahead import EARLIER, FUNDED, LEVEL, PRIORITY, Group
 from scheduler.queries.workload import Explanation
@@ -70,7 +71,9 @@ def _order(told: Explanation) -> Binding:
         ),
         [
             gettext("It moves up as those ahead are served, which counts at once.").format(),
-            gettext("What its side used leaves the window after {days} days.").format(days=told.window_s // DAY_S),
+            gettext("It moves up as its side holds less: what ends counts at once.")
+            if told.policy.tree_order in HOLDING_ORDERS
+            else gettext("What its side used leaves the window after {days} days.").format(days=told.window_s // DAY_S),
             gettext("A shorter contract changes its rank little; fewer {unit} may start in a gap.").format(
                 unit=_unit(told)
             ),
@@ -140,6 +143,21 @@ def _nodes(told: Explanation) -> Binding:
     )
 
 
+def _maximum(told: Explanation) -> Binding:
+    numbers, unit = told.workload.reason_numbers, told.workload.cluster.unit
+    return Binding(
+        gettext("A maximum: {node} may hold {most} at once, and has {held}.").format(
+            node=numbers.get("node", ""),
+            most=formats.amount(numbers.get("maximum_milli", 0), unit),
+            held=formats.amount(numbers.get("counted_milli", 0), unit),
+        ),
+        [
+            gettext("It starts when enough of what {node} holds has ended.").format(node=numbers.get("node", "")),
+            _smaller(),
+        ],
+    )
+
+
 def _too_large(told: Explanation) -> Binding:
     return Binding(
         gettext("Its size: the whole cluster has less than {size}.").format(size=_size(told)),
@@ -161,6 +179,7 @@ LIMITS: dict[str, Callable[[Explanation], Binding]] = {
     "waiting_reservation": _reservation,
     "waiting_victims": _victims,
     "waiting_nodes": _nodes,
+    "waiting_maximum": _maximum,
     "too_large": _too_large,
     STOPPED: _stopped,
 }
@@ -178,6 +197,9 @@ def _why(group: Group, told: Explanation) -> str:
             formats.measured_percent(level.served if is_funded else level.uncharged)
             for level in (group.theirs, group.mine)
         )
+        if group.theirs.standing:
+            said = gettext("{theirs} holds {their_part} of its part now, {mine} {my_part}")
+            return said.format(theirs=group.theirs.name, their_part=theirs, mine=group.mine.name, my_part=mine)
         said = (
             gettext("{theirs} has had {their_part} of its share, {mine} {my_part}")
             if is_funded

@@ -18,6 +18,7 @@ VERBS = {
     "node.moved": gettext_lazy("moved"),
     "node.closed": pgettext_lazy("node", "closed"),
     "share.changed": gettext_lazy("share changed"),
+    "limits.changed": gettext_lazy("minimum, maximum or weight changed"),
     "role.granted": gettext_lazy("role given"),
     "role.ended": gettext_lazy("role ended"),
     "request.submitted": gettext_lazy("request made"),

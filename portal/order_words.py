@@ -38,6 +38,21 @@ def ahead_inside(policy: Policy) -> str:
     return gettext("Same project and priority, submitted earlier")
 
 
+def among_siblings(policy: Policy) -> str:
+    """What an order by what is held now goes by; "" where it goes by what was used."""
+    if policy.tree_order == "fair":
+        return gettext(
+            "Held = what funded runs and plans hold now / the part by weight, which is the share times the node's "
+            "weight. At each level whoever holds less than its minimum goes first, then who holds least."
+        )
+    if policy.tree_order == "drf":
+        return gettext(
+            "Dominant share = the largest part of all GPUs, cores or memory that funded runs and plans hold now / "
+            "entitled. At each level whoever has the smallest goes first."
+        )
+    return ""
+
+
 def use_decays(policy: Policy) -> str:
     """How use counts, where it is not in full inside the lookback; "" where it is."""
     if policy.decay_s is None:

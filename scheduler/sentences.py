@@ -23,6 +23,12 @@ REASONS = (
     gettext_noop(
         "{code} took its {amount}. Its contract was over, and {name} had been served less of its share than {name_2}."
     ),
+    gettext_noop(
+        "{code} took its {amount}. Its contract was over, and {name} held less of its fair share than {name_2}."
+    ),
+    gettext_noop(
+        "{code} took its {amount}. Its contract was over, and {name} had a smaller dominant share than {name_2}."
+    ),
     gettext_noop("{code} took its {amount}. Its contract was over, and these had been promised to {code} from now on."),
     gettext_noop("Stopped: {code} is in maintenance, and its contract was over."),
     gettext_noop("Stopped: {code} is in maintenance, and it ran unallocated."),
@@ -49,6 +55,13 @@ REASONS = (
     gettext_noop("Waiting: the {units} that it may have are inside contracts. {amount} come free {instant}."),
     gettext_noop("Waiting: {name} has had less of its share."),
     gettext_noop("Waiting: {many} have had less of their share."),
+    gettext_noop("Waiting: {name} holds less of its fair share."),
+    gettext_noop("Waiting: {many} hold less of their fair share."),
+    gettext_noop("Waiting: {name} has a smaller dominant share."),
+    gettext_noop("Waiting: {many} have smaller dominant shares."),
+    gettext_noop(
+        "Waiting: its budget's maximum of {amount}. {name} has {amount_2}, and this would be {amount_3} more."
+    ),
     gettext_noop(
         "Waiting: no {amount} are free, and nobody else has had more of a share that it could take over from."
     ),
@@ -58,6 +71,8 @@ REASONS = (
     # at the door
     gettext_noop("Refused: {name} is closed. Submit it elsewhere."),
     gettext_noop("Refused: it asks for more than there is."),
+    gettext_noop("Refused: no node has the cores and the memory that it asks for."),
+    gettext_noop("Refused: the maximum of {name} is {number}, and it would hold {number_2}."),
     gettext_noop("Refused: no allocation to charge; resubmit with min_runtime 0."),
     gettext_noop("Refused: a contract of {number} s is longer than {number_2} s, the longest."),
     gettext_noop("Refused: a contract of {number} s is shorter than {number_2} s, the shortest."),

@@ -8,6 +8,7 @@ from budgets.models.balances import BooksCheck
 from budgets.models.identities import ClaimedRole, Identity
 from budgets.models.imports import ShareImport
 from budgets.models.kept_answers import KeptAnswer
+from budgets.models.limits import Limit
 from budgets.models.messages import ALWAYS_SENT, Digest, Kind, Message, MessageChoice, Threshold
 from budgets.models.people import Person
 from budgets.models.ranges import DateRange, SingletonRange, spell
@@ -39,6 +40,7 @@ __all__ = [
     "KeptAnswer",
     "Kind",
     "LedgerEntry",
+    "Limit",
     "Message",
     "MessageChoice",
     "Person",

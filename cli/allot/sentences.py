@@ -18,6 +18,7 @@ SHORT = {
     "waiting_order": "others have had less",
     "waiting_capacity": "inside contracts",
     "waiting_placement": "not free together",
+    "waiting_maximum": "at its budget's maximum",
     "waiting_reservation": "would delay a promise",
     "waiting_victims": "being left for it",
     "waiting_nodes": "too few fit nodes",

@@ -87,7 +87,8 @@ def page_of(cluster: Cluster, number: int, filters: queue.Filters, moment: Momen
 def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
     """The table of the levels and their figures: the same for all who read it in one language, until the next pass."""
     decays = order_words.use_decays(page.policy)
-    key = (page.cluster.pk, page.levels.name, page.window_s, decays, get_language())
+    among = order_words.among_siblings(page.policy)
+    key = (page.cluster.pk, page.levels.name, page.window_s, decays, among, get_language())
     if (known := _numbers.get(key)) is not None:
         return known
     levels = shown_levels(page.levels.rows)
@@ -97,6 +98,8 @@ def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
         "levels_left_off": len(page.levels.rows) - len(levels),
         "lookback_days": page.window_s // 86_400,
         "use_decays": decays,
+        "among": among,
+        "tree_order": page.policy.tree_order,
         "served_said": served_said(page.levels),
     }
     made = render_to_string("queue/_numbers.html", context, request)
@@ -175,5 +178,8 @@ def served_said(levels: Levels) -> str:
     if not had:
         return ""
     name, served = had[0]
-    first = gettext("{name} has had {part} of its share").format(name=name, part=formats.measured_percent(served))
+    words = gettext("{name} has had {part} of its share")
+    if any(level.standing for level in levels.rows):
+        words = gettext("{name} holds {part} of its part now")
+    first = words.format(name=name, part=formats.measured_percent(served))
     return formats.joined([first, *(f"{name} {formats.measured_percent(served)}" for name, served in had[1:])]) + "."

@@ -116,6 +116,7 @@ class WorkloadPage(Page):
             "lookback_days": told.window_s // 86_400,
             "order_inside": order_words.inside_a_project(told.policy),
             "use_decays": order_words.use_decays(told.policy),
+            "among": order_words.among_siblings(told.policy),
             "steps": shown_steps(told, moment) if workload.state == Workload.State.QUEUED else [],
             "drawings": drawings(told, workload.leaf.colour),
             "said": foretold_of(told),

@@ -48,9 +48,9 @@ def excess(snapshot: Snapshot, workload: Workload, size_milli: int, own_promise_
         if node.maximum_milli is None:
             continue
         account = node.account
-        held_milli = account.held[FUNDED].milli + account.promised_milli - own_promise_milli
+        held_milli = account.held[FUNDED][0] + account.promised_milli - own_promise_milli
         if not workload.min_runtime_s:
-            held_milli += account.held[UNALLOCATED].milli
+            held_milli += account.held[UNALLOCATED][0]
         over_milli = held_milli + size_milli - node.maximum_milli
         if over_milli > 0:
             most_milli = max(most_milli, over_milli)

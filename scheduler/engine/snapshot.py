@@ -286,8 +286,10 @@ class Snapshot:
 
     def _ask(self, workload: Workload, milli: int) -> None:
         if self.tree.counts_holdings and workload.min_runtime_s:
-            for node in (self.tree.root, *self.tree.nodes[workload.leaf].path):
-                node.account.ask(milli)
+            for node in self.tree.nodes[workload.leaf].path:
+                node.account.asked_milli += milli
+                if node.minimum_milli:  # it counts as far as there is demand
+                    node.account.level.is_stale = True
 
     def _ranked(self, workload: Workload, order: LeafOrder) -> Workload:
         """The same with its place in the leaf, as it is from now on."""

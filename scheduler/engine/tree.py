@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
 from .policies.half_life import DecayedUse
 from .policies.siblings import SERVED, TreeOrder
-from .values import FUNDED, NO_RESOURCES, UNALLOCATED, BudgetNode, LeafUse, LevelFigures, Resources, Workload
+from .values import FUNDED, UNALLOCATED, BudgetNode, LeafUse, LevelFigures, Resources, Workload
 from .windows import FOR_EVER_S, Window
 
 SERVED_MOST = 1 << 62
@@ -28,9 +29,9 @@ class Account:
     What was served (charged and committed) is kept as a straight line in time, up to the instant at which it bends.
     Whatever bends it before makes the ranks of the `level` stale that this node is compared on.
 
-    Where the tree counts them (`BudgetTree.counts_holdings`): `held` is what the subtree holds at this instant,
-    `FUNDED` (with what plans hold for it) and `UNALLOCATED`; `asked_milli` what its funded workloads wait for,
-    `promised_milli` what promises keep for it.
+    Where the tree counts them (`BudgetTree.counts_holdings`): `held` is what the subtree holds at this instant, as
+    `values.Resources` has it, `FUNDED` (with what plans hold for it) and `UNALLOCATED`; `asked_milli` what its funded
+    workloads wait for, `promised_milli` what promises keep for it.
     """
 
     __slots__ = (
@@ -61,22 +62,18 @@ class Account:
         self._contract_rate = 0
         self._now_s = now_s
         self._line = BENT
-        self.held: list[Resources] = [NO_RESOURCES, NO_RESOURCES]
+        self.held: tuple[list[int], list[int]] = ([0, 0, 0], [0, 0, 0])
         self.asked_milli = 0
         self.promised_milli = 0
 
     def hold(self, kind: int, more: Resources, sign: int) -> None:
         """So much more (`sign` 1) or less (-1) is held, `FUNDED` or `UNALLOCATED`."""
-        milli, cpu_milli, memory_mib = self.held[kind]
-        self.held[kind] = Resources(
-            milli + sign * more.milli, cpu_milli + sign * more.cpu_milli, memory_mib + sign * more.memory_mib
-        )
-        self.level.is_stale = True
-
-    def ask(self, milli: int) -> None:
-        """Funded workloads wait for so much more, or (negative) less."""
-        self.asked_milli += milli
-        self.level.is_stale = True
+        held = self.held[kind]
+        held[0] += sign * more[0]
+        held[1] += sign * more[1]
+        held[2] += sign * more[2]
+        if kind == FUNDED:
+            self.level.is_stale = True
 
     def window(self, *, funded: bool) -> Use:
         """What was charged, or used uncharged, which the caller is about to change."""
@@ -445,8 +442,16 @@ def figures_of(node: TreeNode, now_s: int, order: TreeOrder = SERVED) -> LevelFi
         uncharged_milli_s=node.account.uncharged.bring_to(now_s),
         shares=node.shares,
         entitlement=node.entitlement.as_integer_ratio(),
-        standing=order.numbers(node),
+        standing=_standing(node, now_s, order) if order.by_holdings else {},
     )
+
+
+def _standing(node: TreeNode, now_s: int, order: TreeOrder) -> dict[str, Any]:
+    """The numbers of an order by holdings, with the rank among siblings from 0 (None without shares)."""
+    level = node.account.level
+    level.bring_to(now_s)
+    rank = level.ranks.get(node.id, SERVED_MOST)
+    return {**order.numbers(node), "rank": None if rank == SERVED_MOST else rank}
 
 
 def sides(one: TreeNode, other: TreeNode) -> tuple[TreeNode, TreeNode]:

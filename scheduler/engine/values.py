@@ -27,9 +27,6 @@ class Resources(NamedTuple):
     memory_mib: int = 0
 
 
-NO_RESOURCES = Resources()
-
-
 class Health(StrEnum):
     """What a node may be used for (semantics.md section 7)."""
 

@@ -9,7 +9,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -47,6 +47,9 @@ class Level:
         waiting, waiting_milli: funded workloads that wait below it, and what they ask for.
         unassigned: basis points that it has not given to its children.
         closed: takes nothing new.
+        standing: the numbers of an order by what is held now (engine's `LevelFigures.standing`); {} in any other.
+        part: of the cluster, by weight: what `standing` compares with.
+        whole_milli: all devices of the cluster.
     """
 
     code: str
@@ -67,17 +70,37 @@ class Level:
     unassigned: int
     closed: bool
     turn: int | None = None
+    standing: Mapping[str, Any] = field(default_factory=dict)
+    part: Fraction = Fraction(0)
+    whole_milli: int = 0
 
     @property
     def served(self) -> Fraction | None:
-        """(used + committed) / entitled; None for a node that is entitled to nothing."""
+        """What the order goes by: (used + committed) / entitled, or in an order by what is held now held / part by
+        weight, or the dominant share / entitled part; None for a node that is entitled to nothing.
+        """
         if not self.entitled_milli_s:
             return None
+        if "dominant_share" in self.standing:
+            return Fraction(*self.standing["dominant_share"]) / self.entitlement
+        if self.standing:
+            return self.standing["held_milli"] / (self.part * self.whole_milli)
         return (self.used_milli_s + self.committed_milli_s) / self.entitled_milli_s
 
     @property
+    def dominant(self) -> Fraction | None:
+        """The largest part of any one resource that it holds, where the order goes by it."""
+        part = self.standing.get("dominant_share")
+        return None if part is None else Fraction(*part)
+
+    @property
     def uncharged(self) -> Fraction | None:
-        """Free cycles that it had / entitled, which orders the unallocated; None for a node entitled to nothing."""
+        """Free cycles that it had / entitled, which orders the unallocated; None for a node entitled to nothing.
+
+        In an order by what is held now: what its unallocated runs hold, in devices.
+        """
+        if self.entitled_milli_s and self.standing:
+            return self.standing["held_uncharged_milli"] / (self.part * self.whole_milli)
         return self.uncharged_milli_s / self.entitled_milli_s if self.entitled_milli_s else None
 
     @property
@@ -85,6 +108,8 @@ class Level:
         """Sorts siblings as the engine does: those without shares last."""
         if not self.shares:
             return True, Fraction(0), self.code
+        if self.standing:
+            return False, Fraction(self.standing["rank"] or 0), self.code
         return False, Fraction(self.used_milli_s + self.committed_milli_s, self.shares), self.code
 
 
@@ -160,15 +185,37 @@ def _made(last: Pass, whole_milli: int, leaves: Sequence[tuple[int, int, int]]) 
     for row in nodes:
         given[row["parent"]] = given.get(row["parent"], 0) + row["shares"]
     depths: dict[str | None, int] = {None: -1}
+    parts = _parts(nodes)
     found: dict[str, Level] = {}
     for row in nodes:
         depths[row["id"]] = depths[row["parent"]] + 1
-        found[row["id"]] = _level(row, figures, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
+        level = _level(row, figures, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
+        standing = figures.get(row["id"], {}).get("standing", {})
+        found[row["id"]] = replace(level, standing=standing, part=parts[row["id"]], whole_milli=whole_milli)
     rows = _in_order(found)
     below: dict[str | None, list[Level]] = {}
     for level in rows:
         below.setdefault(level.parent, []).append(level)
     return Levels(rows, {each.code: each for each in rows}, {each.node_id: each for each in rows}, below)
+
+
+def _parts(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Fraction]:
+    """By code, the part of the cluster by weight: what a node's shares count times moves it among its siblings."""
+    portions = {row["id"]: row["shares"] * row.get("limits", {}).get("factor_milli", 1_000) for row in nodes}
+    shares: dict[str | None, int] = {}
+    sums: dict[str | None, int] = {}
+    for row in nodes:
+        shares[row["parent"]] = shares.get(row["parent"], 0) + row["shares"]
+        sums[row["parent"]] = sums.get(row["parent"], 0) + portions[row["id"]]
+    found: dict[str, Fraction] = {}
+    for row in nodes:
+        parent = row["parent"]
+        if parent is None:
+            found[row["id"]] = Fraction(1)
+        else:
+            given = Fraction(shares[parent], row["whole"])
+            found[row["id"]] = found[parent] * given * Fraction(portions[row["id"]], sums[parent] or 1)
+    return found
 
 
 def _level(

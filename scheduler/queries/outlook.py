@@ -71,7 +71,16 @@ def present(cluster: Cluster, now: datetime | None = None) -> tuple[Present, Loa
 
 def _tree(snapshot: Snapshot) -> list[BudgetNode]:
     return [
-        BudgetNode(node.id, None if node.parent is None else node.parent.id, node.shares, node.whole, node.closed)
+        BudgetNode(
+            id=node.id,
+            parent=None if node.parent is None else node.parent.id,
+            shares=node.shares,
+            whole=node.whole,
+            closed=node.closed,
+            minimum_milli=node.minimum_milli,
+            maximum_milli=node.maximum_milli,
+            factor_milli=node.factor_milli,
+        )
         for node in snapshot.tree.nodes.values()
     ]
 
@@ -86,6 +95,8 @@ def _node(node: Any, now_s: int) -> Node:
         health=node.health,
         windows=tuple((start_s - now_s, until_s - now_s) for start_s, until_s in node.windows),
         usable_from_s=None if node.usable_from_s is None else node.usable_from_s - now_s,
+        cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib,
     )
 
 

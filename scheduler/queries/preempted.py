@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
 from typing import Any
@@ -66,7 +66,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a preemption by fair share, at that instant."""
+    """One side of a preemption by fair share, at that instant.
+
+    `standing` are the numbers of an order by what is held now, {} where siblings were ordered by use.
+    """
 
     code: str
     name: str
@@ -75,6 +78,13 @@ class Side:
     margin_milli_s: Fraction
     shares: int
     entitled_milli_s: Fraction
+    standing: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def dominant(self) -> Fraction | None:
+        """The largest part of any one resource, where the order goes by it."""
+        part = self.standing.get("dominant_share")
+        return None if part is None else Fraction(*part)
 
     @property
     def served(self) -> Fraction | None:
@@ -305,5 +315,6 @@ def _side(side: Mapping[str, Any], entitlement: Fraction, names: Names, margin: 
         committed_milli_s=side["committed_milli_s"],
         margin_milli_s=margin,
         shares=side["shares"],
+        standing=side if "held_milli" in side else {},
         entitled_milli_s=entitlement * names.whole_milli_s,
     )

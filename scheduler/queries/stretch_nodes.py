@@ -24,7 +24,7 @@ def read(cluster: Cluster, start: datetime, end: datetime) -> tuple[list[Node], 
         .annotate(size=Count("devices"))
         .filter(size__gt=0)
         .order_by("name")
-        .values_list("pk", "name", "size", "rack__name", "rail", "leaf", "retired_at")
+        .values_list("pk", "name", "size", "rack__name", "rail", "leaf", "cpu_milli", "memory_mib", "retired_at")
     )
     spells: dict[int, list[tuple[str, datetime]]] = {}
     for node_id, state, started_at in (
@@ -36,9 +36,10 @@ def read(cluster: Cluster, start: datetime, end: datetime) -> tuple[list[Node], 
     names = {pk: name for pk, name, *_ in rows}
     events: list[Happening] = []
     nodes: list[Node] = []
-    for pk, name, size, rack, rail, leaf, retired_at in rows:
+    for pk, name, size, rack, rail, leaf, cpu_milli, memory_mib, retired_at in rows:
         if pk in spells and spells[pk][0][1] < end:
-            nodes.append(Node(name, size * WHOLE_DEVICE_MILLI, rack or "", rail=rail, leaf=leaf))
+            beside = {"cpu_milli": cpu_milli or None, "memory_mib": memory_mib or None}
+            nodes.append(Node(name, size * WHOLE_DEVICE_MILLI, rack or "", rail=rail, leaf=leaf, **beside))
             events += _health(name, spells[pk], retired_at, start, end)
     events += _windows(cluster, {pk: name for pk, name in names.items() if pk in spells}, start, end)
     return nodes, sorted(events, key=lambda event: event.at_s)

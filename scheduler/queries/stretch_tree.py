@@ -51,7 +51,11 @@ class Tree:
         for (parent, _), amount in divided[0].items():
             wholes[parent] = wholes.get(parent, 0) + amount
         nodes = [TreeNode(ROOT, None, 1, 1)]
-        nodes += [TreeNode(name, parent, amount, wholes[parent]) for (parent, name), amount in divided[0].items()]
+        limits = {row["id"]: row.get("limits", {}) for row in self.rows}
+        nodes += [
+            TreeNode(name, parent, amount, wholes[parent], **limits.get(name, {}))
+            for (parent, name), amount in divided[0].items()
+        ]
         return nodes, [*self._changes(days, divided), *self._closings(divided[0])]
 
     def _days(self) -> list[date]:
@@ -149,7 +153,7 @@ class Tree:
 
 
 def read(cluster: Cluster, start: datetime, end: datetime, leaf_ids: set[int]) -> Tree:
-    """The tree as it hangs at the end, with every leaf in `leaf_ids`. Five queries."""
+    """The tree as it hangs at the end, with every leaf in `leaf_ids`, and today's limits. Six queries."""
     rows = tree_nodes(cluster, end, also=leaf_ids)
     first, last = queries.day_of(start), queries.day_of(end)
     shares = Share.objects.filter(Q(valid_until=None) | Q(valid_until__gt=first), cluster=cluster, valid_from__lte=last)

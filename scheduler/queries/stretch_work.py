@@ -25,7 +25,8 @@ SHORTEST_S = 60
 """What a workload takes about which nothing at all is known: no run, no contract."""
 WORKLOAD = (
     "pk", "code", "leaf_id", "size_milli", "min_runtime_s", "priority", "node__name", "resumable", "state",
-    "submitted_at", "first_started_at", "ended_at", "progress_s", "time_limit_s", "owner_id", "name",
+    "submitted_at", "first_started_at", "ended_at", "progress_s", "time_limit_s",
+    "cpu_milli_per_rank", "memory_mib_per_rank", "owner_id", "name",
 )  # fmt: skip
 RUN = (
     "pk", "workload_id", "number", "size_milli", "funded", "started_at", "running_at", "contract_ends_at",
@@ -86,6 +87,8 @@ class Work:
     end_s: int | None
     progress_s: int
     time_limit_s: int | None
+    cpu_milli: int
+    memory_mib: int
     user: str
     group: str
     now_s: int
@@ -153,14 +156,14 @@ def read(cluster: Cluster, start: datetime, end: datetime, nodes: set[str], now:
     works: dict[int, Work] = {}
     users: dict[int | None, str] = {None: ""}
     groups: dict[str, str] = {"": ""}
-    for pk, *what, submitted_at, first_started_at, ended_at, progress_s, limit_s, owner_id, name in rows.values_list(
-        *WORKLOAD
+    for pk, *what, submitted_at, first_started_at, ended_at, progress_s, limit_s, cpu, mib, owner_id, name in (
+        rows.values_list(*WORKLOAD)
     ):
         instants = [second(submitted_at), second(first_started_at), second(ended_at)]
         # Whoever reads the scenario learns what recurs, and not what it is called.
         user = users.setdefault(owner_id, f"u{len(users)}")
         group = groups.setdefault(name, f"g{len(groups)}")
-        works[pk] = Work(*[*what, *instants, progress_s, limit_s, user, group, second(now)])
+        works[pk] = Work(*[*what, *instants, progress_s, limit_s, cpu, mib, user, group, second(now)])
     runs = Run.objects.filter(workload__in=rows.order_by().values("pk")).order_by("started_at", "pk")
     found = list(runs.values_list(*RUN))
     holdings, _ = holdings_of([row[0] for row in found])
@@ -236,6 +239,8 @@ def _job(work: Work, leaf: str, likely: _Likely, startup_s: int, exit_s: int) ->
         estimate_s=work.time_limit_s,
         user=work.user,
         group=work.group,
+        cpu_milli=work.cpu_milli,
+        memory_mib=work.memory_mib,
     )
 
 

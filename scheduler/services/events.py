@@ -265,7 +265,7 @@ def seen_runs(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
 
 
 def seen_nodes(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """By id: health, dwell, drain, capacity, what others hold of it, rack, rail, leaf, maintenance windows."""
+    """By id: health, dwell, drain, capacity, cores, memory, what others hold of it, rack, rail, leaf, windows."""
     wanted = {pk for pk in ids if pk is not None}
     if not wanted:
         return {}
@@ -292,6 +292,8 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
         "leaf",
         Count("devices"),
         "taken_milli",
+        "cpu_milli",
+        "memory_mib",
     )
     return [
         (
@@ -308,12 +310,15 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
                 "devices": devices,
                 "windows": windows.get(pk, []),
                 "taken_milli": taken_milli,
+                "cpu_milli": cpu_milli,
+                "memory_mib": memory_mib,
             },
         )
-        for pk, name, health, healthy_since_s, drains, is_retired, rack, rail, leaf, devices, taken_milli in (
-            nodes.order_by("name").values_list(*columns)
-        )
-    ]
+        for (
+            pk, name, health, healthy_since_s, drains, is_retired, rack, rail, leaf, devices, taken_milli,
+            cpu_milli, memory_mib,
+        ) in nodes.order_by("name").values_list(*columns)
+    ]  # fmt: skip
 
 
 # --- wake-ups ---------------------------------------------------------------------------------------------------------

@@ -96,6 +96,7 @@ def register(
             )
         known = node.devices.count() if node.pk else 0
         before = (node.pk, node.rack_id, node.rail, node.leaf, known)
+        beside = node.cpu_milli, node.memory_mib
         if devices < known:
             raise InputError(
                 "devices",
@@ -106,7 +107,7 @@ def register(
             node.token_hash, node.agent_epoch = digest(token), epoch
         node.save()
         _have_devices(node, known, devices, uuids)
-        if before != (node.pk, node.rack_id, rail, leaf, devices):
+        if before != (node.pk, node.rack_id, rail, leaf, devices) or beside != (cpu_milli, memory_mib):
             note(node, at, what="registered", by=by)
     return node
 

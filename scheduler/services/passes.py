@@ -108,6 +108,7 @@ def figures_as_json(figures: LevelFigures) -> dict[str, Any]:
         "uncharged_milli_s": figures.uncharged_milli_s,
         "shares": figures.shares,
         "entitlement": list(figures.entitlement),
+        **({"standing": dict(figures.standing)} if figures.standing else {}),
     }
 
 

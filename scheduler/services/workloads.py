@@ -17,7 +17,7 @@ from django.utils.translation import gettext
 from budgets import queries
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import BudgetNode, Cluster, Limit, Person
 from scheduler.engine import Policy, Reason, refusal
 from scheduler.models import WHOLE_DEVICE_MILLI, Advice, Decision, Node, Run, Workload
 from scheduler.services import advice, agents, asked, events, policies, predictions, runs
@@ -310,7 +310,38 @@ def _refusal(request: Asked, leaf: BudgetNode, room: Room) -> Reason | None:
         is_closed=place.is_closed,
         room_milli=room_milli,
         leaf_name=leaf.name,
+        maximum=least_maximum(request.leaf, request.cluster),
+        node_milli=room.node_milli,
+        has_host_room=has_host_room(request),
     )
+
+
+def least_maximum(leaf: BudgetNode, cluster: Cluster) -> tuple[str, int] | None:
+    """The node at or above a leaf that may hold least on a cluster, by its name, and how much; None without a bound."""
+    rows = Limit.objects.filter(cluster=cluster, node__in=leaf.path, maximum_milli__isnull=False)
+    found = rows.order_by("maximum_milli", "node__code").values_list("node__name", "maximum_milli").first()
+    return None if found is None else (found[0], found[1])
+
+
+def has_host_room(request: Asked) -> bool:
+    """Whether nodes that are not retired have the cores and the memory that are asked for; 0 is unsaid, and bounds not.
+
+    For one on one node one of them with the devices; for a larger gang all that have them, together.
+    """
+    if not request.cpu_milli_per_rank and not request.memory_mib_per_rank:
+        return True
+    nodes = Node.objects.filter(cluster=request.cluster, retired_at=None).annotate(size=Count("devices"))
+    if request.node is not None:
+        nodes = nodes.filter(pk=request.node.pk)
+    counts = list(nodes.values_list("size", "cpu_milli", "memory_mib"))
+    sizes = [
+        size * WHOLE_DEVICE_MILLI
+        for size, cpu_milli, memory_mib in counts
+        if (not cpu_milli or request.cpu_milli_per_rank <= cpu_milli)
+        and (not memory_mib or request.memory_mib_per_rank <= memory_mib)
+    ]
+    largest_milli = max((size for size, _, _ in counts), default=0) * WHOLE_DEVICE_MILLI
+    return (sum(sizes) if request.size_milli > largest_milli else max(sizes, default=0)) >= request.size_milli
 
 
 def take_numbers(leaf: BudgetNode, count: int) -> list[str]:

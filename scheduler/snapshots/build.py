@@ -48,6 +48,8 @@ class SeenWorkload(NamedTuple):
     progress_s: int
     first_started_s: int | None
     predicted_s: int | None
+    cpu_milli: int = 0
+    memory_mib: int = 0
     forgiven_s: int = 0
     requeued_s: int | None = None
     reason_code: str = ""
@@ -74,6 +76,8 @@ class SeenRun(NamedTuple):
     progress_s: int
     first_started_s: int | None
     predicted_s: int | None
+    cpu_milli: int = 0
+    memory_mib: int = 0
     forgiven_s: int = 0
 
     @property
@@ -194,6 +198,7 @@ def build(seen: Seen) -> Snapshot:
         unit=UNIT_NAMES[seen.cluster.unit],
         leaf_order=leaf_order_of(seen.policy),
         half_life_s=seen.policy.decay_s,
+        tree_order=seen.policy.tree_order,
         crowds={positions.of_leaf(leaf_id): crowd for leaf_id, crowd in seen.crowds.items()},
     )
     snapshot.network = network_of(seen.policy, seen.profiles)
@@ -239,6 +244,8 @@ def _run(row: SeenRun, seen: Seen, positions: Positions) -> Run:
             forgiven_s=row.forgiven_s,
             arrival=seen.arrivals.get(row.workload_id),
         ),
+        cpu_milli=row.cpu_milli,
+        memory_mib=row.memory_mib,
     )
 
 
@@ -260,6 +267,8 @@ def _workload(row: SeenWorkload, seen: Seen, positions: Positions) -> Workload:
             waits_since_s=row.requeued_s,
             arrival=seen.arrivals.get(row.pk),
         ),
+        cpu_milli=row.cpu_milli,
+        memory_mib=row.memory_mib,
     )
 
 
@@ -290,4 +299,6 @@ def node_value(row: SeenNode, seen: Seen, held_milli: int = 0) -> Node:
         windows=tuple((start_s, until_s) for start_s, until_s in values["windows"] if until_s > seen.now_s),
         usable_from_s=usable_from_s,
         taken_milli=min(values.get("taken_milli", 0), max(0, capacity_milli - held_milli)),
+        cpu_milli=values.get("cpu_milli") or None,
+        memory_mib=values.get("memory_mib") or None,
     )

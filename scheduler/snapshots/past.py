@@ -116,6 +116,8 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
             values.get("progress_s", 0),
             values.get("first_started_s"),
             rows[pk].predicted_s,
+            rows[pk].cpu_milli_per_rank,
+            rows[pk].memory_mib_per_rank,
             values.get("forgiven_s", 0),
             values.get("requeued_s"),
         )

@@ -23,7 +23,8 @@ class Positions:
     def __init__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Take the stored nodes, parents before their children."""
         self._nodes = [
-            BudgetNode(row["id"], row["parent"], row["shares"], row["whole"], row["closed"]) for row in nodes
+            BudgetNode(row["id"], row["parent"], row["shares"], row["whole"], row["closed"], **row.get("limits", {}))
+            for row in nodes
         ]
         self._code = {row["db_id"]: row["id"] for row in nodes}
         self._ghosts: dict[str, BudgetNode] = {}

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,7 +28,7 @@ from scheduler.models import (
     TreeVersion,
     Workload,
 )
-from scheduler.services import events, policies
+from scheduler.services import events, limits, policies
 from scheduler.services.events import Second
 from scheduler.services.usage_sql import CREDITED
 
@@ -151,6 +152,8 @@ WAITING = (
     "progress_s",
     Second("first_started_at"),
     "predicted_s",
+    "cpu_milli_per_rank",
+    "memory_mib_per_rank",
     "forgiven_s",
     Second("requeued_at"),
     "reason_code",
@@ -176,6 +179,8 @@ RUN = (
     "workload__progress_s",
     Second("workload__first_started_at"),
     "workload__predicted_s",
+    "workload__cpu_milli_per_rank",
+    "workload__memory_mib_per_rank",
     "workload__forgiven_s",
 )
 """The columns of `SeenRun`."""
@@ -241,6 +246,7 @@ def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict
     """The tree of the organisation's day, in the form of `TreeVersion.nodes`."""
     rows = queries.tree_as_it_hangs(cluster, timezone.localdate(instant, timezone.get_default_timezone()), also=also)
     codes = {row.node.pk: row.node.code for row in rows}
+    bounds = {pk: {"limits": asdict(each)} for pk, each in limits.on(cluster).items() if each != limits.NO_LIMITS}
     return [
         {
             "id": row.node.code,
@@ -250,6 +256,7 @@ def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict
             "closed": row.node.is_closed,
             "name": row.node.name,
             "db_id": row.node.pk,
+            **bounds.get(row.node.pk, {}),
         }
         for row in rows
     ]

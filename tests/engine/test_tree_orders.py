@@ -173,7 +173,8 @@ def test_numbers_of_a_reason_are_those_of_the_order_in_force() -> None:
     assert {key: levels["b2"][key] for key in ours} == ours
     assert levels["b2"]["first"]["node"] == "A"
     assert {key: levels["b2"]["first"][key] for key in first} == first
-    assert plan.figures["A"].standing == first
+    assert plan.figures["A"].standing == first | {"rank": 0}
+    assert plan.figures["B"].standing["rank"] == 1
     text = next(each.reason.text for each in plan.decisions if each.workload == "b2")
     assert text == "Waiting: A holds less of its fair share."
 

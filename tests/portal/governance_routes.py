@@ -28,6 +28,8 @@ GOVERNANCE: list[tuple[str, str, tuple[object, ...], str]] = [
         ("budget/<str:code>/roles/<int:grant>/end/", "budget/A/roles/{grant}/end/", REFUSED, "post"),
         ("budget/<str:code>/roles/<int:grant>/end/", "budget/A1/roles/{grant}/end/", (401, 404, 404, 404, 404), "post"),
         # The request is Ada's for A1, the draft hers, the proposal Mia's own draft; the review is Mia's of A, and open.
+        ("clusters/<slug:cluster>/limits/<str:code>/", "clusters/north/limits/A/", ALL, "get"),
+        ("clusters/<slug:cluster>/limits/<str:code>/", "clusters/north/limits/A/", (401, 403, 403, 400, 403), "post"),
         ("requests/", "requests/", ALL, "get"),
         ("requests/", "requests/", REFUSED, "post"),
         (ASKED, "requests/{asked}/", INSIDE_A1, "get"),

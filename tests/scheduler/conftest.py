@@ -28,10 +28,10 @@ def second_of(instant: datetime | None) -> int | None:
     return None if instant is None else int((instant - START).total_seconds())
 
 
-def add_nodes(cluster: Cluster, sizes: Mapping[str, int], rack: str = "") -> None:
-    """Nodes with so many devices."""
+def add_nodes(cluster: Cluster, sizes: Mapping[str, int], rack: str = "", **more: int) -> None:
+    """Nodes with so many devices, and maybe `cpu_milli` and `memory_mib`."""
     for name, devices in sizes.items():
-        nodes.register(cluster=cluster, name=name, devices=devices, rack=rack, now=at(-86_400))
+        nodes.register(cluster=cluster, name=name, devices=devices, rack=rack, now=at(-86_400), **more)
 
 
 class World:

@@ -18,7 +18,7 @@ from scheduler.engine import Policy, comparisons, order
 from scheduler.executors.simulated import next_happening
 from scheduler.loop import live_on, look_at
 from scheduler.models import Decision, Node, Pass, Reservation, Run, Workload
-from scheduler.services import clusters, nodes, policies, simulation, workloads
+from scheduler.services import clusters, limits, nodes, policies, simulation, workloads
 from scheduler.services.events import second
 from scheduler.simulator import Scenario
 from tests.scheduler.conftest import DAY, START, add_nodes, at, second_of
@@ -37,7 +37,8 @@ class LiveDriver:
         self.cluster = clusters.create(name="scenario", executor=Cluster.Executor.SIMULATED)
         self._set_policy()
         for node in scenario.nodes:
-            add_nodes(self.cluster, {node.name: node.capacity_milli // 1_000}, rack=node.rack)
+            beside = {"cpu_milli": node.cpu_milli or 0, "memory_mib": node.memory_mib or 0}
+            add_nodes(self.cluster, {node.name: node.capacity_milli // 1_000}, rack=node.rack, **beside)
         self.budgets: dict[str, BudgetNode] = {}
         self._grow()
         self._add_history()
@@ -71,6 +72,10 @@ class LiveDriver:
             )
         for node in self.scenario.tree:
             self._give_shares(node.id, DAY)
+            if node.parent is not None:
+                found = limits.Limits(node.minimum_milli, node.maximum_milli, node.factor_milli)
+                parent, child = self.budgets[node.parent], self.budgets[node.id]
+                limits.set_limits(parent=parent, cluster=self.cluster, limits={child: found}, by=None)
 
     def _give_shares(self, parent: str, day: Any) -> None:
         """Basis points in proportion to the file's numbers; equal ones stay equal."""
@@ -220,6 +225,8 @@ class LiveDriver:
             name=job.group,
             priority=job.priority,
             node=Node.objects.get(name=job.node) if job.node else None,
+            cpu_milli_per_rank=job.cpu_milli,
+            memory_mib_per_rank=job.memory_mib,
             resumable=job.is_resumable,
             environment={name: str(value) for name, value in said.items()},
             now=now,

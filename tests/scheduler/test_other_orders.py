@@ -40,7 +40,9 @@ SHORTEST = [
 ]
 
 
-def lived(policy: dict[str, Any], workloads: list[dict[str, Any]], *history: dict[str, Any]) -> list[tuple[Any, ...]]:
+def lived(
+    policy: dict[str, Any], workloads: list[dict[str, Any]], *history: dict[str, Any], **more: Any
+) -> list[tuple[Any, ...]]:
     """The same scenario live and simulated: the runs, which are the same; all its passes replayed."""
     scenario = parse(
         json.dumps(
@@ -50,6 +52,7 @@ def lived(policy: dict[str, Any], workloads: list[dict[str, Any]], *history: dic
                 "policy": {"grace_s": 60, **policy},
                 "history": history,
                 "workloads": workloads,
+                **more,
             }
         )
     )
@@ -112,6 +115,40 @@ def test_the_shortest_goes_first_by_what_has_ended(transactional_db: None) -> No
 def test_use_decays(transactional_db: None) -> None:
     past = {"leaf": "B", "gpus": 2, "from": "-30h", "to": "-1h"}
     lived({"tree_order": "half_life", "half_life_s": 3_600}, ATTAINED, past)
+
+
+BOUND = [
+    asks("A-1", "A", 0, 3_600, gpus=4),
+    asks("A-2", "A", 10, 600, gpus=4),
+    asks("B-1", "B", 20, 900, gpus=2, exit_delay=20),
+    asks("C-1", "C", 30, 900, gpus=2),
+    asks("C-2", "C", 40, 1_200, gpus=2),
+]
+LIMITED = {"A": {"shares": 2, "max_gpus": 6, "weight": 0.5}, "B": 1, "C": {"shares": 1, "min_gpus": 2}}
+
+
+def test_whoever_is_below_a_minimum_goes_first_and_nobody_above_a_maximum(transactional_db: None) -> None:
+    runs = lived({"tree_order": "fair"}, BOUND, tree=LIMITED)
+    assert [run[:2] for run in sorted(runs, key=lambda run: run[1])][:3] == [("A-1", 0), ("B-1", 20), ("C-1", 30)]
+    row = Workload.objects.get(code="A-2")
+    assert row.first_started_at is not None
+    assert row.first_started_at > Workload.objects.get(code="C-2").first_started_at
+    assert Pass.objects.latest("pk").figures["A"]["standing"]["maximum_milli"] == 6_000
+
+
+HOST = [
+    asks("A-1", "A", 0, 1_200, gpus=1, memory_gib=40),
+    asks("A-2", "A", 0, 1_200, gpus=1, memory_gib=20, cpus=4),
+    asks("B-1", "B", 0, 1_200, gpus=4, cpus=8),
+    asks("B-2", "B", 0, 1_200, gpus=2, cpus=8),
+    asks("B-3", "B", 400, 600, gpus=1, memory_gib=30, exit_delay=10),
+]
+
+
+@pytest.mark.long
+def test_memory_and_cores_bound_where_work_goes_and_who_is_next(transactional_db: None) -> None:
+    cluster = {"nodes": {"h1": 8}, "cpus": 16, "memory_gib": 64}
+    lived({"tree_order": "drf"}, HOST, cluster=cluster)
 
 
 def test_an_order_that_there_is_not_is_refused(db: None) -> None:

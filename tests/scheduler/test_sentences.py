@@ -39,6 +39,38 @@ def test_the_english_of_a_pattern_is_the_engines_own_text() -> None:
         assert found[0].format(**found[1]) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Waiting: its budget's maximum of 16 GPUs. Vision has 12 GPUs, and this would be 8 GPUs more.",
+        "Waiting: Vision holds less of its fair share.",
+        "Waiting: Vision and Robotics hold less of their fair share.",
+        "Waiting: Vision has a smaller dominant share.",
+        "Waiting: Vision, Robotics and 3 others have smaller dominant shares.",
+        "A-1 took its 8 GPUs. Its contract was over, and Vision held less of its fair share than Robotics.",
+        "A-1 took its 8 GPUs. Its contract was over, and Vision had a smaller dominant share than Robotics.",
+        "Refused: the maximum of Vision is 12, and it would hold 16.",
+        "Refused: no node has the cores and the memory that it asks for.",
+        "Waiting: enough GPUs are free, but not where 2 GPUs with 16 cores and 17.5 GiB would be together.",
+        "Waiting: too few nodes are fit for 1 GPU with 64 GiB.",
+    ],
+)
+def test_sentences_of_what_is_held_now_fit_a_pattern_and_have_spanish(text: str) -> None:
+    found = sentences.taken_apart(text)
+    assert found is not None
+    assert found[0].format(**found[1]) == text
+    with translation.override("es"):
+        assert sentences.said(text) != text
+
+
+def test_cores_and_memory_are_said_in_the_readers_language() -> None:
+    with translation.override("es"):
+        assert (
+            sentences.said("Waiting: too few nodes are fit for 8 GPUs with 16 cores and 1,024.5 GiB.")
+            == "En espera: hay muy pocos nodos aptos para 8 GPU con 16 núcleos y 1\u202f024,5 GiB."
+        )
+
+
 def test_every_code_that_scenarios_bring_about_has_spanish() -> None:
     with translation.override("es"):
         spanish = {text: sentences.said(text) for text in told()}

@@ -6,7 +6,7 @@ left waiting and the next is looked at, so that nothing stays free that somebody
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import lcm
 from typing import Any
@@ -35,11 +35,11 @@ class Dominant:
         """Its shares."""
         return node.shares
 
-    def _dominant(self, held: Resources) -> int:
+    def _dominant(self, held: Sequence[int]) -> int:
         """The dominant share, in parts of what the totals have in common."""
         return max(held[0] * self._each[0], held[1] * self._each[1], held[2] * self._each[2])
 
-    def dominant_share(self, held: Resources) -> tuple[str, Fraction]:
+    def dominant_share(self, held: Sequence[int]) -> tuple[str, Fraction]:
         """Of which resource it holds the largest part, and the part."""
         parts = [amount * each for amount, each in zip(held, self._each, strict=True)]
         most = max(parts)
@@ -75,10 +75,10 @@ class Dominant:
         held = node.account.held[FUNDED]
         name, part = self.dominant_share(held)
         return {
-            "held_milli": held.milli,
-            "held_uncharged_milli": node.account.held[UNALLOCATED].milli,
-            "cpu_milli": held.cpu_milli,
-            "memory_mib": held.memory_mib,
+            "held_milli": held[0],
+            "held_uncharged_milli": node.account.held[UNALLOCATED][0],
+            "cpu_milli": held[1],
+            "memory_mib": held[2],
             "dominant": name,
             "dominant_share": list(part.as_integer_ratio()),
             "totals": list(self._total),

@@ -52,33 +52,35 @@ class Fair:
         return node.shares * node.factor_milli
 
     def funded_key(self, node: Sibling, now_s: int) -> FairKey:
-        """By what its funded runs, and plans, hold."""
-        held_milli = node.account.held[FUNDED].milli
+        """By what its funded runs, and plans, hold. Only those are compared that hold or ask for something."""
+        held_milli = node.account.held[FUNDED][0]
+        if node.weight and not node.minimum_milli:
+            return BY_WEIGHT, held_milli * node.weight
         return fair_key(held_milli, held_milli + node.account.asked_milli, node.minimum_milli, node.weight)
 
     def funded_key_with(self, node: Sibling, now_s: int, workload: Workload, margin: Fraction) -> FairKey:
         """With so many times what a workload asks for."""
-        held_milli = node.account.held[FUNDED].milli
+        held_milli = node.account.held[FUNDED][0]
         demand_milli = held_milli + node.account.asked_milli
         return fair_key(held_milli + margin * workload.size_milli, demand_milli, node.minimum_milli, node.weight)
 
     def unallocated_key(self, node: Sibling, now_s: int) -> int:
         """By what its unallocated runs hold; minima are for what is funded."""
-        return node.account.held[UNALLOCATED].milli * node.weight
+        return node.account.held[UNALLOCATED][0] * node.weight
 
     def most(self, node: Sibling, now_s: int) -> Fraction:
         """What it holds by its entitlement."""
-        return node.account.held[FUNDED].milli / node.entitlement
+        return node.account.held[FUNDED][0] / node.entitlement
 
     def uncharged(self, node: Sibling, now_s: int) -> int:
         """What its unallocated runs hold."""
-        return node.account.held[UNALLOCATED].milli
+        return node.account.held[UNALLOCATED][0]
 
     def numbers(self, node: Sibling) -> Mapping[str, Any]:
         """What it holds, waits for, and is bound by."""
         return {
-            "held_milli": node.account.held[FUNDED].milli,
-            "held_uncharged_milli": node.account.held[UNALLOCATED].milli,
+            "held_milli": node.account.held[FUNDED][0],
+            "held_uncharged_milli": node.account.held[UNALLOCATED][0],
             "asked_milli": node.account.asked_milli,
             "minimum_milli": node.minimum_milli,
             "maximum_milli": node.maximum_milli,

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
-from ..values import Resources, Workload
+from ..values import Workload
 
 
 class Books(Protocol):
     """What an order may know of a budget node's subtree (tree.py, `Account`)."""
 
     @property
-    def held(self) -> Sequence[Resources]:
-        """What is held at this instant, by kind."""
+    def held(self) -> Sequence[Sequence[int]]:
+        """What is held at this instant, by kind, as `values.Resources` has it."""
 
     @property
     def asked_milli(self) -> int:
