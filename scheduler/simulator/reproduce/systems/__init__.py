@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from .advisor import ADVISOR
 from .between_teams import DRF, YARN
+from .cassini import CASSINI
 from .fair_tree import FAIR_TREE
 from .predicted import PAI
 from .themis import THEMIS
@@ -21,6 +22,7 @@ SYSTEMS: Mapping[str, System] = {
     "fair-tree": FAIR_TREE,
     "yarn": YARN,
     "drf": DRF,
+    "cassini": CASSINI,
     "advisor": ADVISOR,
 }
 """By the name that `manage.py reproduce --only` takes."""
