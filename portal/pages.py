@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Container, Iterable
 from datetime import UTC, date, datetime
+from functools import cached_property
 from typing import Any, Protocol
 
 from django.contrib import messages
@@ -12,10 +13,12 @@ from django.contrib.auth.mixins import LoginRequiredMixin
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.safestring import SafeString
+from django.utils.text import compress_string
 from django.utils.translation import gettext
 from django.views.generic import View
 
@@ -134,14 +137,28 @@ def render_page(
     return response
 
 
-def render_live(
-    request: HttpRequest, name: str, context: dict[str, Any], live: SafeString, *, status: int = 200
-) -> HttpResponse:
-    """The page templates/NAME/page.html around its `live` part, or to htmx that part alone, which is made already."""
+class Live:
+    """The part of a page that refreshes itself, made once for many."""
+
+    def __init__(self, html: SafeString) -> None:
+        """`html` is all of it."""
+        self.html = html
+
+    @cached_property
+    def packed(self) -> bytes:
+        """Compressed, as the middleware would do it for each of them."""
+        return compress_string(self.html.encode(), max_random_bytes=GZipMiddleware.max_random_bytes)
+
+
+def render_live(request: HttpRequest, name: str, context: dict[str, Any], live: Live) -> HttpResponse:
+    """The page templates/NAME/page.html around its live part, or to htmx that part alone."""
     if not is_part(request):
-        return render_page(request, name, context | {"live": live}, status=status)
-    response = HttpResponse(live, status=status)
-    patch_vary_headers(response, PART_HEADERS)
+        return render_page(request, name, context | {"live": live.html})
+    if "gzip" in request.headers.get("Accept-Encoding", ""):
+        response = HttpResponse(live.packed, headers={"Content-Encoding": "gzip"})
+    else:
+        response = HttpResponse(live.html)
+    patch_vary_headers(response, (*PART_HEADERS, "Accept-Encoding"))
     return response
 
 

@@ -18,6 +18,7 @@ from budgets.models import BudgetNode, Cluster, Message, Person, Role, RoleGrant
 from portal import formats, ledger_words
 from portal.sheet import Number
 from scheduler.models import Workload
+from scheduler.queries.levels import Level
 
 register = template.Library()
 
@@ -192,7 +193,7 @@ def team(node: BudgetNode, extra: str = "") -> SafeString:
 
 
 @register.simple_tag
-def chip(node: BudgetNode) -> SafeString:
+def chip(node: BudgetNode | Level) -> SafeString:
     """A node's chip alone."""
     return format_html(
         '<span class="team" title="{}"><b class="{}">{}</b></span>',

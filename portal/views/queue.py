@@ -16,7 +16,7 @@ from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.queries import TreeRow, today, tree_on
 from portal import formats, order_words
-from portal.pages import CHOICES_OFFERED, Page, cluster_named, clusters, is_part, render_live, whole_number
+from portal.pages import CHOICES_OFFERED, Live, Page, cluster_named, clusters, is_part, render_live, whole_number
 from scheduler.models import Workload
 from scheduler.queries import queue
 from scheduler.queries.levels import Level, Levels
@@ -63,10 +63,9 @@ class Queue(Page):
             "now": now,
         }
 
-        def live() -> SafeString:
-            return render_to_string(
-                "queue/_live.html", context | {"numbers": numbers_of(request, page)}, request=request
-            )
+        def live() -> Live:
+            made = context | {"numbers": numbers_of(request, page)}
+            return Live(render_to_string("queue/_live.html", made, request=request))
 
         if filters.find:
             return render_live(request, "queue", context, live())

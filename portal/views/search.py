@@ -14,6 +14,7 @@ from operator import or_
 from typing import Any
 
 from django.core.exceptions import BadRequest
+from django.db import connection
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext, gettext_lazy
@@ -35,6 +36,11 @@ COUNTED_MAX = 1_000
 """Hits beyond this are not counted."""
 NAMED_AMONG = 20_000
 """How many of the last workloads that one sees inside are looked through by name."""
+NAMED_SQL = """
+SELECT id FROM (
+    SELECT id, name FROM scheduler_workload WHERE leaf_id = ANY(%(leaves)s::bigint[]) OR owner_id = %(person)s
+    ORDER BY id DESC LIMIT %(among)s
+) AS seen WHERE starts_with(upper(name), upper(%(find)s)) LIMIT %(most)s"""
 REQUEST_ID = re.compile(r"[Rr](\d{1,9})")
 
 
@@ -106,11 +112,19 @@ def workloads(person: Person, find: str) -> QuerySet[Workload]:
     they are among the last NAMED_AMONG. Three queries before the rows themselves, each with an index.
     """
     ids = reduce(or_, (Q(code__startswith=each) for each in _spellings(find)))
-    leaves = BudgetNode.objects.filter(path__overlap=nodes_with(person, INSIDE_ROLES)).values_list("pk", flat=True)
-    inside = Workload.objects.filter(Q(leaf__in=list(leaves)) | Q(owner=person)).order_by("-pk").values("pk")
-    named = Workload.objects.filter(pk__in=inside[:NAMED_AMONG], name__istartswith=find).values_list("pk", flat=True)
-    rows = Workload.objects.filter(ids | Q(pk__in=list(named[:COUNTED_MAX])))
+    rows = Workload.objects.filter(ids | Q(pk__in=_named(person, find)))
     return rows.select_related("leaf", "cluster").order_by("-submitted_at", "-pk")
+
+
+def _named(person: Person, find: str) -> list[int]:
+    """Ids of the last workloads that the person sees inside, of those whose names begin so."""
+    leaves = BudgetNode.objects.filter(path__overlap=nodes_with(person, INSIDE_ROLES)).values_list("pk", flat=True)
+    values: dict[str, Any] = {
+        "person": person.pk, "leaves": list(leaves), "find": find, "among": NAMED_AMONG, "most": COUNTED_MAX,
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(NAMED_SQL, values)
+        return [pk for (pk,) in cursor]
 
 
 def requests(person: Person, find: str) -> QuerySet[Request]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from functools import partial
 
 from django.contrib import messages
 from django.db.models import Min
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, gettext_lazy
 
@@ -23,10 +24,12 @@ from budgets.models import Person
 from portal import advised, formats, order_words, shifted, throughput
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
+from portal.formats import NOT_APPLICABLE
 from portal.forms.reason import CancelForm
 from portal.forms.trying import TryForm
 from portal.pages import Page, is_part, render_page
 from portal.run_line import drawings
+from portal.templatetags.allotment import bar_value, chip
 from scheduler.models import LogChunk, Rank, Workload
 from scheduler.queries import forecast
 from scheduler.queries.levels import Level
@@ -124,11 +127,11 @@ class WorkloadPage(Page):
             "groups": lines_of(told),
             "try_form": TryForm(None, workload=workload, cluster=workload.cluster),
             "happened": [in_words(each) for each in told.events],
-            "log": log_tail(workload) if inside else None,
+            "log": (log_tail(workload) if told.runs else "") if inside else None,
             "advice": advised.of_workload(workload, person) if inside else None,
-            **(throughput.reported(workload) if inside else {}),
+            **(throughput.reported(workload) if inside and told.runs else {}),
             "shift": shifted.of_workload(workload),
-            "checkpoint_at": last_checkpoint_at(workload),
+            "checkpoint_at": last_checkpoint_at(workload) if any(run.ended_at is None for run in told.runs) else None,
             "secret_names": sorted(workload.secrets) if inside else [],
             "refresh_s": REFRESH_S,
         }
@@ -266,9 +269,21 @@ def siblings_of(levels: Sequence[Level], *, is_funded: bool) -> list[Sibling]:
     for level in levels:
         is_dim = is_funded and not level.waiting
         part = level.served if is_funded else level.uncharged
-        said = render_to_string("workload/_sibling.html", {"level": level, "part": part, "is_dim": is_dim})
+        aside = gettext(", nothing waits") if is_dim else ""
+        said = format_html("<span>{}</span><span>{}{}</span>{}", chip(level), level.name, aside, served_bar(part))
         found.append(Sibling(level.code, is_dim, said))
     return found
+
+
+def served_bar(part: Fraction | None) -> SafeString:
+    """A bar and its number, in the cells of a sibling."""
+    if part is None:
+        return format_html('<span class="muted">{}</span><span>{}</span>', gettext("no entitlement"), NOT_APPLICABLE)
+    return format_html(
+        '<span class="bar" style="--v:{}" aria-hidden="true"></span><span>{}</span>',
+        bar_value(part),
+        formats.measured_percent(part),
+    )
 
 
 def turn_said(mine: Level) -> str:

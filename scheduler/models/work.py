@@ -121,6 +121,11 @@ class Workload(models.Model):
             models.Index(fields=["leaf", "-submitted_at"], name="workload_of_leaf"),
             models.Index(fields=["owner", "-submitted_at"], name="workload_of_owner"),
             models.Index(fields=["cluster", "-ended_at"], name="workload_ended"),
+            models.Index(
+                fields=["cluster", "first_started_at"],
+                name="workload_first_started",
+                condition=Q(first_started_at__isnull=False),
+            ),
             models.Index(fields=["advice"], name="workload_advised", condition=Q(advice__isnull=False)),
         ]
         constraints = [

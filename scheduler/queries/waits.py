@@ -40,20 +40,18 @@ class ClassWaits:
     still_longest_s: int | None = None
 
 
-WAITS = """
-waits AS (
-    SELECT w.workload_class AS name, w.first_started_at AS at,
-        extract(epoch FROM w.first_started_at - w.submitted_at)::bigint AS wait_s
+CLASSES_SQL = """
+WITH waits AS (
+    SELECT w.workload_class AS name, extract(epoch FROM w.first_started_at - w.submitted_at)::bigint AS wait_s
     FROM scheduler_workload w JOIN budgets_budgetnode n ON n.id = w.leaf_id
     WHERE w.cluster_id = %(cluster)s AND n.path @> ARRAY[%(node)s]::bigint[]
         AND w.first_started_at >= %(start)s AND w.first_started_at < %(end)s
-)"""
-CLASSES_SQL = f"""
-WITH {WAITS}
+), placed AS (SELECT name, wait_s, width_bucket(wait_s, %(bounds)s::bigint[]) AS bin FROM waits)
 SELECT name, count(*), percentile_disc(0.5) WITHIN GROUP (ORDER BY wait_s),
-    percentile_disc(0.9) WITHIN GROUP (ORDER BY wait_s), max(wait_s) FROM waits GROUP BY name"""
-BINS_SQL = f"""
-WITH {WAITS} SELECT name, width_bucket(wait_s, %(bounds)s::bigint[]), count(*) FROM waits GROUP BY 1, 2"""
+    percentile_disc(0.9) WITHIN GROUP (ORDER BY wait_s), max(wait_s), {bins} FROM placed GROUP BY name""".format(
+    bins=", ".join(f"count(*) FILTER (WHERE bin = {place})" for place in range(len(NO_BINS)))
+)
+"""All of a class in one look at its waits: of each bin how many, too."""
 STILL_SQL = """
 SELECT w.workload_class, count(*), max(extract(epoch FROM %(now)s::timestamptz - w.submitted_at))::bigint
 FROM scheduler_workload w JOIN budgets_budgetnode n ON n.id = w.leaf_id
@@ -64,7 +62,7 @@ WHERE w.cluster_id = %(cluster)s AND n.path @> ARRAY[%(node)s]::bigint[] AND w.s
 def by_class(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime, now: datetime) -> list[ClassWaits]:
     """The waits at or below `node` that ended in [start, end), in the order of the classes; all classes.
 
-    Three queries.
+    Two queries.
     """
     values: dict[str, Any] = {
         "cluster": cluster.pk, "node": node.pk, "start": start, "end": end, "now": now, "bounds": list(BOUNDS_S),
@@ -74,11 +72,8 @@ def by_class(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime,
     still: dict[str, tuple[int, int]] = {}
     with connection.cursor() as cursor:
         cursor.execute(CLASSES_SQL, values)
-        for name, *figures in cursor:
-            counts[name] = tuple(figures)
-        cursor.execute(BINS_SQL, values)
-        for name, place, count in cursor:
-            bins.setdefault(name, list(NO_BINS))[place] = count
+        for name, count, median_s, p90_s, longest_s, *spread in cursor:
+            counts[name], bins[name] = (count, median_s, p90_s, longest_s), spread
         cursor.execute(STILL_SQL, values)
         for name, count, longest_s in cursor:
             still[name] = (count, longest_s)
@@ -86,6 +81,6 @@ def by_class(node: BudgetNode, cluster: Cluster, start: datetime, end: datetime,
     for name in Workload.Class.values:
         count, median_s, p90_s, longest_s = counts.get(name, (0, None, None, None))
         waiting, waiting_longest_s = still.get(name, (0, None))
-        spread = tuple(bins.get(name, NO_BINS))
-        found.append(ClassWaits(name, count, median_s, p90_s, longest_s, spread, waiting, waiting_longest_s))
+        in_bins = tuple(bins.get(name, NO_BINS))
+        found.append(ClassWaits(name, count, median_s, p90_s, longest_s, in_bins, waiting, waiting_longest_s))
     return found

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from budgets.models import Cluster
@@ -148,9 +149,8 @@ def explanation(workload: Workload, now: datetime | None = None, present: Presen
     ahead = before(at.order, workload)
     rows = list(Run.objects.filter(workload=workload).select_related("preempted_by").order_by("number"))
     claim = Claim.objects.filter(workload=workload, ended_at=None).first()
-    decisions = list(
-        Decision.objects.filter(workload=workload, action="preempt").select_related("by", "run").order_by("pk")
-    )
+    told = Decision.objects.filter(workload=workload, action="preempt").select_related("by", "run").order_by("pk")
+    decisions = list(told) if rows else []
     numbers = {run.pk: run.number for run in rows}
     root = levels.rows[0] if levels.rows else None
     return Explanation(
@@ -170,10 +170,10 @@ def explanation(workload: Workload, now: datetime | None = None, present: Presen
         certain_at=certain.get(workload.pk),
         others_promised_at=min(others, default=None),
         claimed_nodes=[] if claim is None else sorted(claim.holdings),
-        waits_for=_codes_of([] if claim is None else claim.waits_for),
+        waits_for=[] if claim is None else _codes_of(Run.objects.filter(pk__in=claim.waits_for)),
         runs=runs_of(rows, instant),
         preemptions=preemptions_of(decisions, rows, names_in(levels)) if decisions else [],
-        took_from=_codes_of(list(Run.objects.filter(preempted_by=workload).values_list("pk", flat=True))),
+        took_from=_codes_of(Run.objects.filter(preempted_by=workload)),
         events=_events(workload, numbers),
     )
 
@@ -210,10 +210,9 @@ def _neighbour(row: Workload | InOrder, levels: Levels, certain: Mapping[int, da
     )
 
 
-def _codes_of(run_ids: Sequence[int]) -> list[str]:
+def _codes_of(runs: QuerySet[Run]) -> list[str]:
     """Codes of the workloads whose runs these are."""
-    rows = Run.objects.filter(pk__in=run_ids).order_by("workload__code")
-    return list(rows.values_list("workload__code", flat=True).distinct())
+    return list(runs.order_by("workload__code").values_list("workload__code", flat=True).distinct())
 
 
 def _events(workload: Workload, numbers: Mapping[int, int]) -> list[EventLine]:
