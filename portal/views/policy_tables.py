@@ -250,40 +250,19 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
     scale = {"s": 1 / unit_s, "part": 100.0}.get(measure.unit, 1.0)
     title = str(TITLES[measure.name])
     number = len(compared.policies)
-
-    def half(each: Mapping[str, Any]) -> float:
-        return 0.0 if each["high"] is None else float(each["high"] - each["value"])
-
-    def dots(name: str, chosen: Sequence[tuple[int, Mapping[str, Any]]], symbol: str, colour: str) -> Figure:
-        return {
-            "type": "scatter", "mode": "markers", "name": name, "y": [place for place, _ in chosen],
-            "x": [each["value"] * scale for _, each in chosen],
-            "customdata": [_hover(measure, compared.policies[place], each) for place, each in chosen],
-            "hovertemplate": "%{customdata}<extra></extra>", "cliponaxis": False,
-            "marker": {"size": 10, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}},
-            "error_x": {
-                "type": "data", "symmetric": False, "thickness": 2, "width": 4, "color": colour,
-                "array": [half(each) * scale for _, each in chosen],
-                "arrayminus": [min(half(each), each["value"]) * scale for _, each in chosen],
-            },
-        }  # fmt: skip
-
-    base = [(place, each) for place, each in drawn if place == 0]
-    others = [(place, each) for place, each in drawn if place]
-    sides = {"better": "role:good", "worse": "role:bad"}
-    data = [dots(compared.policies[0], base, "circle", "role:ink")] if base else []
-    for side, colour in sides.items():
-        chosen = [(place, each) for place, each in others if _side(measure, each) == side]
+    looks = (
+        ("base", compared.policies[0], "circle", "role:ink"),
+        ("better", gettext("better"), "circle", "role:good"),
+        ("worse", gettext("worse"), "circle", "role:bad"),
+        ("", gettext("no clear difference"), "circle-open", "role:delivered"),
+    )
+    data = []
+    for side, name, symbol, colour in looks:
+        chosen = [(place, each) for place, each in drawn if (_side(measure, each) if place else "base") == side]
         if chosen:
-            data.append(dots(gettext("better") if side == "better" else gettext("worse"), chosen, "circle", colour))
-    alike = [(place, each) for place, each in others if not _side(measure, each)]
-    if alike:
-        data.append(dots(gettext("no clear difference"), alike, "circle-open", "role:delivered"))
-    shapes = []
-    if real is not None:
-        line = {"color": "role:ink-3", "width": 1, "dash": "dot"}
-        at = real * scale
-        shapes = [{"type": "line", "x0": at, "x1": at, "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": line}]
+            words = [_hover(measure, compared.policies[place], each) for place, each in chosen]
+            data.append({**_dots(chosen, words, scale, symbol, colour), "name": name})
+    start = "normal" if measure.unit == "part" else "tozero"
     return Drawn(
         f"{title} ({unit})" if measure.unit == "s" else title,
         {
@@ -291,19 +270,46 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
             "layout": layout(
                 margin={"l": 4, "r": 16, "t": 4, "b": 28},
                 hovermode="closest",
-                xaxis=axis(
-                    rangemode="normal" if measure.unit == "part" else "tozero",
-                    nticks=5,
-                    tickformat=",~g",
-                    fixedrange=True,
-                ),
+                xaxis=axis(rangemode=start, nticks=5, tickformat=",~g", fixedrange=True),
                 yaxis=axis(range=[number - 0.5, -0.85], showgrid=False, visible=False, fixedrange=True),
-                shapes=shapes,
+                shapes=[] if real is None else [_dotted(real * scale)],
                 annotations=[_name(place, name) for place, name in enumerate(compared.policies)],
             ),
         },
         EDGE_REM + ROW_REM * number,
     )
+
+
+def _dots(
+    chosen: Sequence[tuple[int, Mapping[str, Any]]], words: Sequence[str], scale: float, symbol: str, colour: str
+) -> Figure:
+    """Dots with their intervals, of policies by place; `words` are shown when one is pointed at."""
+    halves = [0.0 if each["high"] is None else float(each["high"] - each["value"]) for _, each in chosen]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [each["value"] * scale for _, each in chosen],
+        "y": [place for place, _ in chosen],
+        "customdata": list(words),
+        "hovertemplate": "%{customdata}<extra></extra>",
+        "cliponaxis": False,
+        "marker": {"size": 10, "symbol": symbol, "color": colour, "line": {"width": 2, "color": colour}},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "thickness": 2,
+            "width": 4,
+            "color": colour,
+            "array": [half * scale for half in halves],
+            "arrayminus": [min(half, each["value"]) * scale for half, (_, each) in zip(halves, chosen, strict=True)],
+        },
+    }
+
+
+def _dotted(at: float) -> Figure:
+    """An upright line where reality was."""
+    line = {"color": "role:ink-3", "width": 1, "dash": "dot"}
+    return {"type": "line", "x0": at, "x1": at, "xref": "x", "yref": "paper", "y0": 0, "y1": 1, "line": line}
 
 
 def _side(measure: Measure, told_of_it: Mapping[str, Any]) -> str:

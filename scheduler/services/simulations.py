@@ -277,8 +277,35 @@ def compare_policies(
     Raises:
         InputError: names the field: policies, seeds, or as for `compare`.
     """
+    chosen = _policies(policies, seeds)
+    asked: dict[str, Any] = {"policies": [policy.name for policy in chosen], "seeds": seeds}
+    if isinstance(source, Laboratories):
+        if more is not None:
+            raise InputError("more", gettext("is laid over one scenario, and each laboratory is another"))
+        asked["lab"] = {"days": source.days, "gpus": source.gpus}
+        title = title or f"Invented laboratories of {source.gpus} GPUs, {source.days} d"
+        source = _first_of(source)
+    changes = [
+        (
+            policy.name if seeds == 1 else f"{policy.name}, seed {seed}",
+            {"policy": dict(policy.knobs), "seed": seed},
+        )
+        for seed in range(1, seeds + 1)
+        for policy in chosen
+    ]
+    return _ask(
+        Simulation.Kind.POLICIES, by, source, changes, title=title, more=more, action=action, now=now, asked=asked
+    )
+
+
+def _policies(names: Sequence[str], seeds: int) -> list[named_policies.NamedPolicy]:
+    """The policies of those names, as many as may be run so often.
+
+    Raises:
+        InputError: names policies or seeds.
+    """
     try:
-        chosen = named_policies.read_all(policies)
+        chosen = named_policies.read_all(names)
     except ScenarioError as error:
         raise InputError("policies", str(error)) from None
     if not chosen:
@@ -298,28 +325,21 @@ def compare_policies(
                 policies=len(chosen), seeds=seeds, most=MOST_PARTS
             ),
         )
-    asked: dict[str, Any] = {"policies": [policy.name for policy in chosen], "seeds": seeds}
-    if isinstance(source, Laboratories):
-        if (fault := check_size(days=source.days, gpus=source.gpus)) is not None:
-            raise InputError(fault[0].removeprefix("--"), fault[1])
-        if more is not None:
-            raise InputError("more", gettext("is laid over one scenario, and each laboratory is another"))
-        if source.days * source.gpus > MOST_LABORATORY:
-            raise InputError("days", gettext("times GPUs must be at most {most:,} here").format(most=MOST_LABORATORY))
-        asked["lab"] = {"days": source.days, "gpus": source.gpus}
-        title = title or f"Invented laboratories of {source.gpus} GPUs, {source.days} d"
-        source = File(f"{LABORATORY}-{source.days}d-{source.gpus}.json", simulating.laboratory(1, **asked["lab"]))
-    changes = [
-        (
-            policy.name if seeds == 1 else f"{policy.name}, seed {seed}",
-            {"policy": dict(policy.knobs), "seed": seed},
-        )
-        for seed in range(1, seeds + 1)
-        for policy in chosen
-    ]
-    return _ask(
-        Simulation.Kind.POLICIES, by, source, changes, title=title, more=more, action=action, now=now, asked=asked
-    )
+    return chosen
+
+
+def _first_of(source: Laboratories) -> File:
+    """The laboratory of the first seed, which policies are checked on.
+
+    Raises:
+        InputError: names days or gpus.
+    """
+    if (fault := check_size(days=source.days, gpus=source.gpus)) is not None:
+        raise InputError(fault[0].removeprefix("--"), fault[1])
+    if source.days * source.gpus > MOST_LABORATORY:
+        raise InputError("days", gettext("times GPUs must be at most {most:,} here").format(most=MOST_LABORATORY))
+    name = f"{LABORATORY}-{source.days}d-{source.gpus}.json"
+    return File(name, simulating.laboratory(1, days=source.days, gpus=source.gpus))
 
 
 def from_trace(name: str, content: str, gpus: int) -> File:
