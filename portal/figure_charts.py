@@ -5,7 +5,7 @@ table beside each from the same values.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from itertools import pairwise
@@ -26,6 +26,9 @@ from portal.charts import (
     unit_title,
     wall,
 )
+from scheduler.failures import Origin
+from scheduler.queries.delays import Cause, Delays
+from scheduler.queries.failed import Losses
 from scheduler.queries.fairness import Fairness
 from scheduler.queries.pace import Pace
 from scheduler.queries.pyramid import Point, Pyramid
@@ -234,6 +237,63 @@ def wait_distribution(classes: Sequence[tuple[str, ClassWaits]]) -> Figure:
             **axes,
         ),
     }
+
+
+def stacked(series: Sequence[tuple[str, Sequence[int], Figure]], steps: Steps, cluster: Cluster) -> Figure:
+    """Amounts of device time by step, one upon another: names, thousandths of a device-second, and markers."""
+    bounds = steps.bounds()
+    starts, spans = [wall(start) for start, _ in bounds], [(end - start).total_seconds() for start, end in bounds]
+    below = [0.0] * len(starts)
+    data: list[Figure] = []
+    for name, amounts, marker in series:
+        heights = [round(amount / formats.MILLI_S_PER_HOUR, 2) for amount in amounts]
+        if not any(heights):
+            continue
+        data.append(
+            bars(
+                name, starts, spans, heights, base=below, customdata=heights, hovertemplate="%{customdata:,.1f}",
+                marker={"line": {"width": 1, "color": "role:bg"}, **marker},
+            )
+        )  # fmt: skip
+        below = [round(base + height, 2) for base, height in zip(below, heights, strict=True)]
+    return {
+        "data": data,
+        "layout": layout(
+            margin={"l": 48, "r": 12, "t": 28, "b": 40},
+            xaxis=axis(type="date", showgrid=False, tickformatstops=TIME_STOPS, hoverformat=HOVER_FORMATS[steps.step]),
+            yaxis=axis(rangemode="tozero", nticks=5, tickformat=",~g"),
+            annotations=[unit_title(formats.hours_word(cluster.unit))],
+        ),
+    }
+
+
+CAUSE_MARKERS: dict[Cause, Figure] = {
+    Cause.FAIR_SHARE: {"color": "role:delivered"},
+    Cause.CONTRACTS: {"color": "role:borrowed", "line": {"width": 1, "color": "role:delivered"}},
+    Cause.FRAGMENTATION: {"color": "role:short"},
+    Cause.NODES: {"color": "role:ink-3"},
+    Cause.HELD: {"color": "role:bg", "pattern": {**HATCH, "fgcolor": "role:ink-3", "bgcolor": "role:bg"}},
+    Cause.UNSEEN: {"color": "role:ink-3/25"},
+}
+ORIGIN_MARKERS: dict[Origin, Figure] = {
+    Origin.OWN: {"color": "role:delivered"},
+    Origin.INFRASTRUCTURE: {"color": "role:short"},
+    Origin.UNKNOWN: {"color": "role:bg", "pattern": {**HATCH, "fgcolor": "role:ink-3", "bgcolor": "role:bg"}},
+}
+
+
+def delays_over_time(found: Delays, steps: Steps, cluster: Cluster, names: Mapping[Cause, str]) -> Figure:
+    """What the first starts of each step had waited for."""
+    series = [(names[cause], [each.get(cause, 0) for each in found.by_step], CAUSE_MARKERS[cause]) for cause in Cause]
+    return stacked(series, steps, cluster)
+
+
+def losses_over_time(found: Losses, steps: Steps, cluster: Cluster, names: Mapping[Origin, str]) -> Figure:
+    """What the runs that failed in each step had held, by whose it was."""
+    series = [
+        (names[origin], [each.get(origin, 0) for each in found.by_step], ORIGIN_MARKERS[origin]) for origin in Origin
+    ]
+    return stacked(series, steps, cluster)
 
 
 def pace_to_the_end(

@@ -38,6 +38,7 @@ ORIGINS: Mapping[str, str] = {
 }
 """Whose it is, and whether trying again can help."""
 
+FAILED = gettext_noop("It failed.")
 UNJUDGED = gettext_noop("It failed. Why is looked at before it is tried again.")
 AGAIN = gettext_noop("It failed ({words}), and is tried again: {number} of {number_2}.")
 NOT_AGAIN = gettext_noop("{text} It is not tried again ({words}): that would happen again.")
@@ -51,4 +52,4 @@ MESSAGES = (
     gettext_noop("{code} has failed, and is tried again"),
     gettext_noop("{code} has failed as before, and is held: release or cancel it"),
 )
-SENTENCES = (UNJUDGED, AGAIN, NOT_AGAIN, TRIED, ALIKE, RELEASED, *MESSAGES, *CLASSES.values())
+SENTENCES = (FAILED, UNJUDGED, AGAIN, NOT_AGAIN, TRIED, ALIKE, RELEASED, *MESSAGES, *CLASSES.values())

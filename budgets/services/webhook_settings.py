@@ -25,7 +25,7 @@ NAME_LENGTH = 60
 OVERLAP = timedelta(hours=24)
 """For so long after a change of secret posts are signed with the old one too."""
 ORGANISATION_EVENTS = {
-    "workload": gettext_lazy("workloads: submitted, refused, held, released, cancelled"),
+    "workload": gettext_lazy("workloads: submitted, refused, held, released, failed, cancelled"),
     "run": gettext_lazy("runs: started, running, told to stop, ended, unreachable"),
     "node": gettext_lazy("nodes: health, drains, windows"),
     "share": gettext_lazy("shares that were changed"),

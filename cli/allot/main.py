@@ -35,7 +35,7 @@ BROKEN_PIPE = 141
 SECTIONS: dict[str, Sequence[click.Command]] = {
     "Work": [
         check.check, submit.submit, workloads.listed, workloads.show, following.logs, following.wait, reporting.report,
-        workloads.cancel,
+        workloads.cancel, workloads.release,
     ],
     "Why and when": [queue.queue, why.why, why.try_other],
     "Budgets": [budgets.tree, budgets.usage, budgets.shares, deciding.request],

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.utils import timezone
+from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
 from portal.api import filters
@@ -20,7 +22,9 @@ from portal.api.workloads_out import workload
 from portal.binding import GroupLine, binding_of, lines_of
 from portal.views.preempted import preempted_run
 from portal.views.workload import workload_named
+from scheduler import failure_words
 from scheduler.queries import forecast
+from scheduler.queries.delays import Delay
 from scheduler.queries.forecast import Foretold
 from scheduler.queries.preempted import Preempted, Preemption, RunLine, Side
 from scheduler.queries.trying import Answer, Tried, try_other
@@ -106,15 +110,16 @@ def tried(row: Tried) -> dict[str, Any]:
 
 def preempted_out(told: Preempted, foretold: Foretold, person: Person) -> dict[str, Any]:
     """PreemptedOut."""
+    is_inside = may(person, "workload.see_inside", told.workload)
     return {
         "workload": workload(told.workload, person),
         "decision": preemption(told.decision),
-        "run": run(told.run),
+        "run": run(told.run, is_inside=is_inside),
         "safe_s": told.safe_s,
         "open_s": told.open_s,
         "saved_s": told.saved_s,
         "lost_milli_s": told.lost_milli_s,
-        "next_run": None if told.next_run is None else run(told.next_run),
+        "next_run": None if told.next_run is None else run(told.next_run, is_inside=is_inside),
         "forecast": range_out(foretold),
     }
 
@@ -152,6 +157,7 @@ def group(line: GroupLine) -> dict[str, Any]:
 def explained(told: Explanation, foretold: Foretold, person: Person) -> dict[str, Any]:
     """ExplanationOut."""
     binding = binding_of(told)
+    is_inside = may(person, "workload.see_inside", told.workload)
     return {
         "workload": workload(told.workload, person),
         "as_of": moment(told.as_of),
@@ -165,8 +171,9 @@ def explained(told: Explanation, foretold: Foretold, person: Person) -> dict[str
         "ahead": [neighbour(each) for each in told.ahead],
         "ahead_count": told.ahead_count,
         "ahead_by_reason": [group(each) for each in lines_of(told)],
-        "runs": [run(each) for each in told.runs],
+        "runs": [run(each, is_inside=is_inside) for each in told.runs],
         "preemptions": [preemption(each) for each in told.preemptions],
+        "delays": [delay(each) for each in told.delays],
         "charged_milli_s": told.charged_milli_s,
         "window_s": told.window_s,
         "binding": None if binding is None else {"limit": binding.limit, "changes": list(binding.changes)},
@@ -184,7 +191,24 @@ def neighbour(row: Neighbour) -> dict[str, Any]:
     }
 
 
-def run(row: RunLine) -> dict[str, Any]:
+def delay(row: Delay) -> dict[str, Any]:
+    """DelayOut."""
+    return {"cause": row.cause, "waited_s": row.waited_s, "waited_milli_s": row.waited_milli_s}
+
+
+def failure(row: RunLine, *, is_inside: bool) -> dict[str, Any] | None:
+    """FailureOut."""
+    if row.failure is None:
+        return None
+    return {
+        "failure_class": row.failure,
+        "origin": row.failure_origin,
+        "why": gettext(failure_words.CLASSES[row.failure]),
+        "line": (row.failure_line or None) if is_inside else None,
+    }
+
+
+def run(row: RunLine, *, is_inside: bool) -> dict[str, Any]:
     """A run with its contract and charge."""
     return {
         "number": row.number,
@@ -201,6 +225,7 @@ def run(row: RunLine) -> dict[str, Any]:
         "charged_milli_s": row.charged_milli_s,
         "is_saved": row.saved,
         "lost_milli_s": row.lost_milli_s,
+        "failure": failure(row, is_inside=is_inside),
     }
 
 

@@ -6,6 +6,8 @@ from rest_framework import serializers
 
 from budgets.glossary import lazily as meant
 from portal.api.workloads_out import LevelOut, WorkloadOut
+from scheduler.failures import FailureClass, Origin
+from scheduler.queries.delays import Cause
 
 
 class ForecastOut(serializers.Serializer):
@@ -51,6 +53,17 @@ class GroupOut(serializers.Serializer):
     first = serializers.ListField(child=serializers.CharField())
 
 
+class FailureOut(serializers.Serializer):
+    """Why a run failed, by what it printed last, or its exit code."""
+
+    failure_class = serializers.ChoiceField([each.value for each in FailureClass])
+    origin = serializers.ChoiceField([each.value for each in Origin], help_text="own: it would happen again")
+    why = serializers.CharField(help_text="the class in words")
+    line = serializers.CharField(
+        allow_null=True, help_text="printed, and says so; null for those who do not see inside, or where none does"
+    )
+
+
 class RunChargedOut(serializers.Serializer):
     """A run with its contract and charge."""
 
@@ -68,6 +81,7 @@ class RunChargedOut(serializers.Serializer):
     charged_milli_s = serializers.IntegerField()
     is_saved = serializers.BooleanField(allow_null=True)
     lost_milli_s = serializers.IntegerField(allow_null=True)
+    failure = FailureOut(allow_null=True, help_text="null: it did not fail, or was not judged yet")
 
 
 class SideOut(serializers.Serializer):
@@ -100,6 +114,14 @@ PreemptionOut = type(
 """Made like this, since `pass` is a word of Python's own."""
 
 
+class DelayOut(serializers.Serializer):
+    """How long was waited for one cause."""
+
+    cause = serializers.ChoiceField([each.value for each in Cause])
+    waited_s = serializers.IntegerField()
+    waited_milli_s = serializers.IntegerField(help_text="times the thousandths of a device that were asked for")
+
+
 class BindingOut(serializers.Serializer):
     """What keeps a workload from starting, in a sentence, and what would change it, one for each thing."""
 
@@ -121,6 +143,7 @@ class ExplanationOut(serializers.Serializer):
     ahead_by_reason = GroupOut(many=True)
     runs = RunChargedOut(many=True)
     preemptions = PreemptionOut(many=True)
+    delays = DelayOut(many=True, help_text="what it has waited for, over all its waits")
     charged_milli_s = serializers.IntegerField()
     window_s = serializers.IntegerField(help_text="the lookback that the numbers are of")
     binding = BindingOut(allow_null=True, help_text="of one that waits and was looked at by a pass")

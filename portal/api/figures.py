@@ -18,7 +18,9 @@ from budgets.authority import may, nodes_with
 from budgets.models import BudgetNode, Role
 from portal.api import filters
 from portal.api.base import Api
+from portal.api.explaining import delay
 from portal.api.figures_out import (
+    FailuresOut,
     FairnessOut,
     PaceOut,
     PeopleUsageOut,
@@ -37,7 +39,8 @@ from portal.views.node import manages, node_named
 from portal.views.priorities import page_of
 from portal.views.pyramid import layers, phases
 from portal.views.waits import node_of
-from scheduler.queries import fairness, people_usage, priorities, pyramid, squatting, waits
+from scheduler import failure_words
+from scheduler.queries import delays, failed, fairness, people_usage, priorities, pyramid, squatting, waits
 from scheduler.queries.behind import Window
 from scheduler.queries.pace import Pace
 
@@ -152,6 +155,7 @@ class Waits(Api):
         """Of work at or below a node."""
         where, period, node = cluster_named(cluster, clusters()), period_named(request), node_of(request)
         found = waits.by_class(node, where, period.start, period.live_end, period.now)
+        waited = delays.of_node(node, where, period.steps, period.live_end, period.now)
         return Response(
             {
                 "cluster": where.name,
@@ -165,6 +169,36 @@ class Waits(Api):
                         "not_started": each.still, "not_started_longest_s": each.still_longest_s,
                     }
                     for each in found
+                ],
+                "delays": [delay(each) for each in waited.started],
+                "delays_not_started": [delay(each) for each in waited.still],
+            }
+        )  # fmt: skip
+
+
+class Failures(Api):
+    """Why runs failed."""
+
+    out = FailuresOut
+    filters = (NODE, *PERIOD)
+
+    @extend_schema(operation_id="failures", responses=FailuresOut)
+    def get(self, request: Request, cluster: str) -> Response:
+        """Of work at or below a node."""
+        where, period, node = cluster_named(cluster, clusters()), period_named(request), node_of(request)
+        found = failed.of_node(node, where, period.steps.starts, period.live_end)
+        return Response(
+            {
+                "cluster": where.name,
+                "node": node.code,
+                **between(period),
+                "runs_ended": found.ended,
+                "classes": [
+                    {
+                        "failure_class": each.kind, "why": gettext(failure_words.CLASSES[each.kind]),
+                        "origin": each.origin, "runs": each.runs, "held_milli_s": each.held_milli_s,
+                    }
+                    for each in found.lines
                 ],
             }
         )  # fmt: skip

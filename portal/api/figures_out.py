@@ -6,7 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
+from portal.api.explaining_out import DelayOut
 from portal.api.usage_out import BooksOut
+from scheduler.failures import FailureClass, Origin
 
 
 class Ratio(serializers.ListField):
@@ -109,12 +111,33 @@ class ClassOut(serializers.Serializer):
 
 
 class WaitsOut(PeriodOut):
-    """Waits by class; `bins` count the waits up to each of `bounds_s`, and one more beyond."""
+    """Waits by class, and what was waited for; `bins` count the waits up to each of `bounds_s`, and one more beyond."""
 
     cluster = serializers.CharField()
     node = serializers.CharField()
     bounds_s = serializers.ListField(child=serializers.IntegerField())
     classes = ClassOut(many=True)
+    delays = DelayOut(many=True, help_text="what the first starts waited for")
+    delays_not_started = DelayOut(many=True, help_text="what is waited for by those that have not started")
+
+
+class LostOut(serializers.Serializer):
+    """The runs that failed for one reason, and the device time that they had held."""
+
+    failure_class = serializers.ChoiceField([each.value for each in FailureClass])
+    why = serializers.CharField(help_text="the class in words")
+    origin = serializers.ChoiceField([each.value for each in Origin], help_text="own: it would happen again")
+    runs = serializers.IntegerField()
+    held_milli_s = serializers.IntegerField()
+
+
+class FailuresOut(PeriodOut):
+    """Why runs failed that ended within the time, at or below a node; those that held most first."""
+
+    cluster = serializers.CharField()
+    node = serializers.CharField()
+    runs_ended = serializers.IntegerField(help_text="however they ended")
+    classes = LostOut(many=True)
 
 
 class IdleNodeOut(serializers.Serializer):

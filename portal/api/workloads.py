@@ -30,7 +30,7 @@ from portal.views.workload import workload_named
 from scheduler.models import Node, Rank, Run, Workload
 from scheduler.queries import queue
 from scheduler.queries.printed import printed
-from scheduler.services import emergency, workloads
+from scheduler.services import emergency, retries, workloads
 
 OPEN, ENDED = "open", "ended"
 ROWS_MAX = 200
@@ -165,6 +165,23 @@ class Cancel(Api):
         said = self.read(told.CancelIn(data=request.data))
         cancel = workloads.cancel_array if said["whole_array"] else workloads.cancel
         cancel(workload=workload, by=self.person(), reason=said["reason"])
+        return Response(told.workload(workload_named(code), self.person()))
+
+
+class Release(Api):
+    """Releasing a workload that is held since it failed as before."""
+
+    scopes = {"POST": SUBMIT}
+
+    @extend_schema(operation_id="workload_release", request=told.ReleaseIn, responses=told.WorkloadOut)
+    def post(self, request: Request, code: str) -> Response:
+        """It is tried again, in its old place of the queue. Where it is not held for that, nothing changes."""
+        workload = workload_named(code)
+        if not may(self.person(), "workload.release", workload):
+            raise Http404(gettext("There is no workload {code!r} that is yours to release.").format(code=code))
+        said = self.read(told.ReleaseIn(data=request.data))
+        release = retries.release_array if said["whole_array"] else retries.release
+        release(workload=workload, by=self.person())
         return Response(told.workload(workload_named(code), self.person()))
 
 

@@ -13,8 +13,10 @@ from budgets.models import Person
 from portal.api.problems import Strict
 from portal.api.serializers import level, moment, pair
 from portal.views.queue import leaves_seen_on
+from scheduler.failures import FailureClass
 from scheduler.models import Run, Workload
 from scheduler.queries.queue import QueuePage, Row
+from scheduler.services.asked import RETRIES_MAX
 from scheduler.services.workloads import ARRAY_MAX
 
 TEN_YEARS_S = 315_360_000
@@ -72,6 +74,12 @@ class Submission(Strict):
         help_text="what it sends in each iteration, measured where nobody else used the network: "
         '{"period_ms": 100, "phases": [{"from_ms": 50, "until_ms": 100, "gbps": 45}]}',
     )
+    retries = serializers.IntegerField(
+        min_value=0,
+        max_value=RETRIES_MAX,
+        default=0,
+        help_text="how often it is tried again where it failed by no fault of its own",
+    )
     count = serializers.IntegerField(min_value=1, max_value=ARRAY_MAX, default=1, help_text="tasks of an array")
     idempotency_key = serializers.CharField(
         max_length=70, allow_blank=True, default="", help_text="the same again gives the same workloads, for ever"
@@ -82,6 +90,12 @@ class CancelIn(Strict):
     """Why it is cancelled; with `whole_array` every task of its array is."""
 
     reason = serializers.CharField(max_length=200, allow_blank=True, default="")
+    whole_array = serializers.BooleanField(default=False)
+
+
+class ReleaseIn(Strict):
+    """With `whole_array` every task of its array that is held so is released."""
+
     whole_array = serializers.BooleanField(default=False)
 
 
@@ -131,6 +145,8 @@ class WorkloadOut(serializers.Serializer):
     earliest_start_at = serializers.DateTimeField(allow_null=True)
     progress_s = serializers.IntegerField(help_text="run time kept over preemptions")
     preemptions = serializers.IntegerField()
+    retries = serializers.IntegerField(help_text="how often it may be tried again after a failure that may pass")
+    retried = serializers.IntegerField(help_text="how often it was")
     array = serializers.UUIDField(allow_null=True, help_text="tasks of one array share it")
     array_index = serializers.IntegerField(allow_null=True)
     inside = InsideOut(allow_null=True)
@@ -172,6 +188,9 @@ class RunOut(serializers.Serializer):
     ended_at = serializers.DateTimeField(allow_null=True)
     end_reason = serializers.CharField(allow_blank=True)
     exit_code = serializers.IntegerField(allow_null=True)
+    failure_class = serializers.ChoiceField(
+        [each.value for each in FailureClass], allow_null=True, help_text="why it failed, once that was judged"
+    )
     preempted_by = serializers.CharField(allow_null=True)
     checkpoint_at = serializers.DateTimeField(allow_null=True)
     lost_s = serializers.IntegerField(allow_null=True, help_text="worked since its last checkpoint, and lost")
@@ -277,6 +296,8 @@ def workload(row: Workload, person: Person) -> dict[str, Any]:
         "earliest_start_at": moment(row.earliest_start_at),
         "progress_s": row.progress_s,
         "preemptions": row.preemptions,
+        "retries": row.retries,
+        "retried": row.retried,
         "array": None if row.array is None else str(row.array),
         "array_index": row.array_index,
         "inside": _inside(row) if may(person, "workload.see_inside", row) else None,
@@ -323,6 +344,7 @@ def run(row: Run) -> dict[str, Any]:
         "ended_at": moment(row.ended_at),
         "end_reason": row.end_reason,
         "exit_code": row.exit_code,
+        "failure_class": row.failure_class or None,
         "preempted_by": row.preempted_by.code if row.preempted_by else None,
         "checkpoint_at": moment(row.checkpoint_at),
         "lost_s": row.lost_s,

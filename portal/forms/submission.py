@@ -14,6 +14,7 @@ from portal.forms.program import ENDINGS, ProgramField
 from portal.forms.strict import StrictForm
 from portal.forms.typed import CommandField, DurationField, SecretsField, UnitsField
 from scheduler.engine import cassini
+from scheduler.services.asked import RETRIES_MAX
 
 MORE = ("checkpoint", "checkpoint_every", "save_command", "restore_command", "secrets", "communication")
 """What most submissions leave alone."""
@@ -133,6 +134,17 @@ class SubmissionForm(StrictForm):
             "allotment-align."
         ),
     )
+    retries = forms.IntegerField(
+        min_value=0,
+        max_value=RETRIES_MAX,
+        initial=0,
+        required=False,
+        label=gettext_lazy("Retries"),
+        help_text=gettext_lazy(
+            "How often it is tried again, at most 3, where it failed by no fault of its own: a network, a file system, "
+            "a GPU. A missing file or an error of its program is not tried again."
+        ),
+    )
     tasks = forms.IntegerField(
         min_value=1,
         max_value=1_000,
@@ -149,7 +161,7 @@ class SubmissionForm(StrictForm):
         assert isinstance(project, forms.ChoiceField)
         cluster.choices = [(each.name, f"{each.name}, {each.model}" if each.model else each.name) for each in clusters]
         project.choices = [(each.code, f"{each.code} {each.name}") for each in leaves]
-        for name in ("size", "priority", "tasks"):
+        for name in ("size", "priority", "tasks", "retries"):
             self.fields[name].widget = forms.TextInput(attrs={"inputmode": "decimal"})
             self.fields[name].widget.attrs.update({"autocomplete": "off"})
         for name, rows in (("command", 3), ("save_command", 2), ("restore_command", 2), ("secrets", 3)):

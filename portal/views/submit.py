@@ -166,6 +166,7 @@ def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         "save_command": said["save_command"],
         "restore_command": said["restore_command"],
         "communication": said["communication"],
+        "retries": said["retries"] or 0,
         "secrets": said["secrets"],
         "idempotency_key": said["action"],
     }

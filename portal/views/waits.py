@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.functional import Promise
 from django.utils.translation import gettext, gettext_lazy
 
 from budgets.models import BudgetNode
-from portal import figure_charts, formats
+from portal import delayed, figure_charts, formats
 from portal.csv_files import Cell, csv_response
 from portal.pages import Page, cluster_named, clusters, render_page
 from portal.period import Period, period_named
 from portal.views.fairness import CLASS_WORDS, class_title
 from portal.views.node import node_named
-from scheduler.queries import waits
+from scheduler.queries import delays, waits
 from scheduler.queries.waits import BOUNDS_S, ClassWaits
 
 DEFINITIONS: Mapping[str, str | Promise] = {
@@ -56,6 +57,8 @@ class WaitsPage(Page):
         node = node_of(request)
         found = waits.by_class(node, where, period.start, period.live_end, period.now)
         started = [(class_title(each), each) for each in found if each.count]
+        waited = delays.of_node(node, where, period.steps, period.live_end, period.now)
+        chart = figure_charts.delays_over_time(waited, period.steps, where, delayed.names()) if started else None
         context = {
             **period.context(),
             "here": "waits",
@@ -68,9 +71,22 @@ class WaitsPage(Page):
             "sentence": sentence(found),
             "chart": figure_charts.wait_distribution(started) if started else None,
             "bins": figure_charts.bin_names(),
+            "delays": [
+                (started_part, still_part, ratio_of(started_part.waited_milli_s, waited.started_milli_s))
+                for started_part, still_part in zip(
+                    delayed.shown(waited.started), delayed.shown(waited.still), strict=True
+                )
+            ],
+            "waited": waited,
+            "delays_chart": chart if waited.started_milli_s else None,
             "height_rem": 4 + 7 * len(started),
         }
         return render_page(request, "waits", context)
+
+
+def ratio_of(part: int, whole: int) -> Fraction | None:
+    """A part of a whole; None where there is none."""
+    return Fraction(part, whole) if whole else None
 
 
 def nodes_offered(node: BudgetNode) -> list[BudgetNode]:

@@ -21,7 +21,7 @@ from django.utils.translation import get_language, gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import advised, formats, order_words, shifted, throughput
+from portal import advised, delayed, formats, order_words, shifted, throughput
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.formats import NOT_APPLICABLE
@@ -35,7 +35,7 @@ from scheduler.queries import forecast
 from scheduler.queries.levels import Level
 from scheduler.queries.moments import Moment, moment_of, shared
 from scheduler.queries.workload import EventLine, Explanation, explanation, present_of
-from scheduler.services import workloads
+from scheduler.services import events, retries, workloads
 from scheduler.services.runs import HOLDING_STATES
 
 REFRESH_S = 10
@@ -50,6 +50,7 @@ EVENT_WORDS = {
     "cancel_asked": ("stop", gettext_lazy("Told to stop: it was cancelled.")),
     "held": ("", gettext_lazy("Held.")),
     "released": ("", gettext_lazy("Back in the queue in its old place.")),
+    "failed": ("stop", gettext_lazy("It has failed, and is not tried again.")),
     "run_started": ("run", gettext_lazy("{run} got its devices.")),
     "run_running": ("run", gettext_lazy("{run}: every rank runs; its contract begins.")),
     "run_stopping": ("stop", gettext_lazy("{run} was told to stop{by}.")),
@@ -115,6 +116,7 @@ class WorkloadPage(Page):
             "waited": formats.duration(int((told.now - told.waits_since).total_seconds())),
             "is_open": workload.state in Workload.OPEN_STATES,
             "may_cancel": can_cancel(person, workload),
+            "may_release": can_release(person, workload),
             "may_stop": workload.state in HOLDING_STATES and may(person, "node.operate", workload.cluster),
             "lookback_days": told.window_s // 86_400,
             "order_inside": order_words.inside_a_project(told.policy),
@@ -123,6 +125,8 @@ class WorkloadPage(Page):
             "steps": shown_steps(told, moment) if workload.state == Workload.State.QUEUED else [],
             "drawings": drawings(told, workload.leaf.colour),
             "said": foretold_of(told),
+            "failures": delayed.failures_of(told),
+            "delays": delayed.shown(told.delays),
             "binding": binding_of(told),
             "groups": lines_of(told),
             "try_form": TryForm(None, workload=workload, cluster=workload.cluster),
@@ -176,6 +180,24 @@ class WorkloadLog(Page):
         context = {"workload": workload, "log": log_tail(workload), "is_open": is_open}
         is_over = bool(request.htmx) and not is_open  # type: ignore[attr-defined]
         return render(request, "workload/_log.html", context, status=STOP_POLLING if is_over else 200)
+
+
+class ReleaseWorkload(Page):
+    """Let a workload be tried again that is held since it failed as before."""
+
+    def post(self, request: HttpRequest, code: str) -> HttpResponse:
+        """Do it; a second click finds it done and says so."""
+        workload = workload_named(code)
+        self.allow("workload.release", workload)
+        person: Person = request.user  # type: ignore[assignment]
+        did = retries.release(workload=workload, by=person)
+        said = (
+            gettext("{code} is tried again, in its old place of the queue.").format(code=code)
+            if did
+            else gettext("{code} is not held for that any more; nothing was changed.").format(code=code)
+        )
+        messages.info(request, said)
+        return HttpResponseRedirect(reverse("workload", args=[code]))
 
 
 class CancelWorkload(Page):
@@ -241,6 +263,12 @@ def can_cancel(person: Person, workload: Workload) -> bool:
     """Whether the button is shown."""
     is_open = workload.state in Workload.OPEN_STATES and workload.cancel_asked_at is None
     return is_open and may(person, "workload.cancel", workload)
+
+
+def can_release(person: Person, workload: Workload) -> bool:
+    """Whether the button is shown."""
+    is_held = workload.state == Workload.State.HELD and workload.reason_code == events.ALIKE
+    return is_held and may(person, "workload.release", workload)
 
 
 def shown_steps(told: Explanation, moment: Moment) -> list[ShownStep]:

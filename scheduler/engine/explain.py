@@ -217,7 +217,12 @@ class Explainer:
     def promised(self, workload: Workload, holdings: Mapping[str, int], at_s: int, counts_on: Sequence[str]) -> Reason:
         """From that instant on these devices are its own."""
         size = amount(self._snapshot, sum(holdings.values()))
-        numbers = {"at_s": at_s, "counts_on": list(counts_on), "holdings": dict(holdings)}
+        numbers = {
+            "at_s": at_s,
+            "counts_on": list(counts_on),
+            "holdings": dict(holdings),
+            "free_milli": self._snapshot.nodes.free_milli,
+        }
         text = f"Waiting: {size} on {places(holdings)} are reserved for it from when contracts there have ended."
         return Reason(Code.WAITING_CAPACITY, text, numbers, at_s)
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.db import connection
 
 from budgets.models import Cluster
+from scheduler.failures import ORIGINS, FailureClass, Origin
 from scheduler.models import Decision, Pass, Run, Workload
 from scheduler.queries.levels import Levels, capacity_milli, latest_pass
 from scheduler.queries.queue import nodes_of
@@ -27,7 +28,10 @@ FROM unnest(%s::bigint[], %s::text[]) AS t(pass, node) JOIN scheduler_pass p ON 
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run with its contract and its charge. `charged_milli_s` is 0 for an unallocated run."""
+    """One run with its contract and its charge. `charged_milli_s` is 0 for an unallocated run.
+
+    `failure_line` was printed: it is for those who may see that.
+    """
 
     pk: int
     number: int
@@ -49,6 +53,13 @@ class RunLine:
     charged_milli_s: int
     saved: bool | None = None
     lost_s: int | None = None
+    failure: FailureClass | None = None
+    failure_line: str = ""
+
+    @property
+    def failure_origin(self) -> Origin | None:
+        """Whose its failure was; None for one that did not fail, or was not judged yet."""
+        return None if self.failure is None else ORIGINS[self.failure]
 
     @property
     def lost_milli_s(self) -> int | None:
@@ -236,6 +247,8 @@ def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
                 charged_milli_s=held_s * run.size_milli if run.funded else 0,
                 saved=run.saved,
                 lost_s=run.lost_s,
+                failure=FailureClass(run.failure_class) if run.failure_class else None,
+                failure_line=run.failure_line,
             )
         )
     return found

@@ -18,6 +18,7 @@ from budgets.models import Cluster
 from scheduler.engine import Policy
 from scheduler.models import Claim, Decision, Event, Pass, Reservation, Run, Workload
 from scheduler.queries.ahead import MOST, Group, InOrder, before, groups, order_of
+from scheduler.queries.delays import Delay, of_workload
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
 from scheduler.queries.preempted import Preemption, RunLine, names_in, preemptions_of, runs_of
 from scheduler.queries.queue import waiting
@@ -72,6 +73,7 @@ class Explanation:
     `promised_at` is the instant of its reservation, from which on devices are its own; `certain_at` the latest start,
     when those who hold them have had their grace to leave. `others_promised_at` is the first instant that was
     promised to somebody else; `ahead` are the first of `ahead_count`, and `groups` tell of at most ahead.MOST of them.
+    `delays` are what it has waited for, by cause.
     """
 
     workload: Workload
@@ -95,6 +97,7 @@ class Explanation:
     preemptions: Sequence[Preemption]
     took_from: Sequence[str]
     events: Sequence[EventLine]
+    delays: Sequence[Delay]
 
     @property
     def waits_since(self) -> datetime:
@@ -175,6 +178,7 @@ def explanation(workload: Workload, now: datetime | None = None, present: Presen
         preemptions=preemptions_of(decisions, rows, names_in(levels)) if decisions else [],
         took_from=_codes_of(Run.objects.filter(preempted_by=workload)),
         events=_events(workload, numbers),
+        delays=of_workload(workload, instant),
     )
 
 

@@ -91,7 +91,7 @@ def _go_on(workload: Workload, run: Run, failure: Failure, at: datetime) -> None
     words = failure_words.CLASSES[failure.kind]
     if not failure.may_pass:
         ended = str(workload.reason_numbers.get("ended", ""))
-        _fail(workload, failure_words.NOT_AGAIN.format(text=ended or "It failed.", words=words), at)
+        _fail(workload, failure_words.NOT_AGAIN.format(text=ended or failure_words.FAILED, words=words), at)
     elif _has_failed_alike(workload, run, failure):
         text = failure_words.ALIKE.format(words=words)
         numbers = {"run": run.number, "class": failure.kind}

@@ -235,14 +235,15 @@ def _settle_workloads(cluster_id: int, rows: Sequence[Run], sentences: Mapping[i
     aside: list[Decision] = []
     settled: list[tuple[Any, ...]] = []
     for row in rows:
-        workload, state, ended_at, code, text = row.workload, _state_after(row), row.ended_at, row.end_reason, ""
-        assert ended_at is not None
+        workload, state, code, text, left_at = row.workload, _state_after(row), row.end_reason, "", row.ended_at
+        assert left_at is not None
+        ended_at: datetime | None = left_at
         requeued_at, numbers = None, {}
         if state in (Workload.State.QUEUED, Workload.State.HELD):
-            ended_at, requeued_at = None, row.ended_at
+            ended_at, requeued_at = None, left_at
             workload.progress_s += ran_s(row) if workload.resumable else 0
         else:
-            over[workload.pk] = ended_at
+            over[workload.pk] = left_at
             text = _sentence(row, state, sentences[row.pk])
         if state == Workload.State.HELD:
             code, text, numbers = (
@@ -250,7 +251,7 @@ def _settle_workloads(cluster_id: int, rows: Sequence[Run], sentences: Mapping[i
                 failure_words.UNJUDGED,
                 {"run": row.number, "ended": sentences[row.pk]},
             )
-            aside.append(Decision(workload=workload, run=row, at=row.ended_at, action="hold", code=code, text=text))
+            aside.append(Decision(workload=workload, run=row, at=left_at, action="hold", code=code, text=text))
         code, said = (code, text) if text else (workload.reason_code, workload.reason_text)
         settled.append(
             (
@@ -273,7 +274,7 @@ def _sentence(row: Run, state: str, sentence: str) -> str:
         return "It had run for its whole time limit."
     if row.end_reason == FAILED and row.workload.retried:
         return failure_words.TRIED.format(
-            text=sentence or "It failed.", number=row.workload.retried, number_2=row.workload.retries
+            text=sentence or failure_words.FAILED, number=row.workload.retried, number_2=row.workload.retries
         )
     return sentence if row.end_reason in (FINISHED, FAILED, Code.NODE_LOST) else ""
 

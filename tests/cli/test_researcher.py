@@ -77,6 +77,19 @@ def test_a_session_has_commands_to_save_and_restore_it(ada: Run) -> None:
     assert (row.save_command, row.restore_command) == (["save", "all of it"], ["restore", "now"])
 
 
+def test_retries_are_asked_for_and_what_is_held_for_failing_alike_is_released(ada: Run) -> None:
+    row = submitted(ada, "--retries", "2")
+    assert (row.retries, ada(*SUBMIT, "--retries", "4", "--", "true").code) == (2, USAGE)
+    Workload.objects.filter(pk=row.pk).update(state="held", reason_code="failed_alike", reason_text="Held: it failed.")
+    assert "tried again" in ada("show", row.code).out
+    done = ada("release", row.code)
+    assert (done.code, done.out) == (DONE, f"{row.code} is tried again\n")
+    row.refresh_from_db()
+    assert (row.state, row.retried) == ("queued", 1)
+    ada("cancel", row.code)
+    assert ada("release", row.code).out == f"{row.code} is not held for that: cancelled\n"
+
+
 def test_what_is_refused_at_the_door_says_why_and_fails(ada: Run) -> None:
     done = ada("submit", "-g", "8", "-m", "99h", "--", "true")
     assert done.code == FAILED

@@ -41,6 +41,7 @@ OPTIONS = {
     "environment": "--env",
     "secrets": "--secret",
     "communication": "--communication",
+    "retries": "--retries",
     "count": "--array",
     "program": "--program",
 }
@@ -89,6 +90,10 @@ class Memory(click.ParamType):
 @click.option("-p", "--priority", type=int, default=0, help="Inside the project, higher first. [default: 0]")
 @click.option("-t", "--time-limit", type=Duration(), help="Stop it after running this long.")
 @click.option("-r", "--resumable", is_flag=True, help="Return to the queue when it was preempted.")
+@click.option(
+    "--retries", type=click.IntRange(0, 3), default=0, metavar="N",
+    help="Try it again up to so many times where it failed by no fault of its own.",
+)  # fmt: skip
 @click.option(
     "-a",
     "--array",
@@ -183,6 +188,7 @@ def asked(said: dict[str, Any]) -> dict[str, Any]:
         "environment": dict(variable(each) for each in said["env"]),
         "secrets": dict(secret(each) for each in said["secret"]),
         "communication": communication(said["communication"]),
+        "retries": said["retries"],
         "count": said["array"],
     }
 

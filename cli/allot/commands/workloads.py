@@ -1,9 +1,9 @@
-"""`allot list`, `allot show` and `allot cancel`."""
+"""`allot list`, `allot show`, `allot cancel` and `allot release`."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -125,7 +125,7 @@ def show(app: App, *, code: str) -> None:
     elif row["state"] in ("queued", "held", "refused"):
         screen.say(bare_reason(row, at))
     put()
-    screen.facts([*_terms(row, kind), *_times(row, runs, at), *_inside(inside)])
+    screen.facts([*_terms(row, kind), *_times(row, runs, at), *_failure(runs), *_inside(inside)])
     put(screen.paint(f"\n  allot why {row['code']}   allot logs {row['code']}", "dim"))
 
 
@@ -135,6 +135,7 @@ def _terms(row: Mapping[str, Any], kind: str) -> list[tuple[str, str]]:
         ("contract", contract(row["min_runtime_s"]) if row["min_runtime_s"] else "none (unallocated)"),
         ("class", row["workload_class"]),
         ("priority", str(row["priority"]) if row["priority"] else ""),
+        ("tried again", f"{row['retried']} of {row['retries']} times" if row["retries"] else ""),
     ]
 
 
@@ -149,6 +150,14 @@ def _times(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], at: dateti
             f"{len(runs)}, the last on {', '.join(last['nodes'])} from {clock(last['started_at'], at)}" if last else "",
         ),
     ]
+
+
+def _failure(runs: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Why its last run failed, where that is known."""
+    found = runs[-1]["failure"] if runs else None
+    if not found:
+        return []
+    return [("failed", clean(found["why"])), ("it said", clean(found["line"] or ""))]
 
 
 def _inside(inside: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -176,22 +185,46 @@ def _inside(inside: Mapping[str, Any]) -> list[tuple[str, str]]:
 def cancel(app: App, *, codes: Sequence[str], reason: str, whole_array: bool) -> int:
     """Cancel workloads: at once those that wait, by a stop signal and its grace those that run."""
     app.options = {"reason": "--reason"}
+
+    def said(row: Mapping[str, Any]) -> str:
+        words = {"cancelled": "is cancelled"}.get(row["state"], f"was told to stop ({row['state']})")
+        ended = row["state"] in ENDED and row["state"] != "cancelled"
+        return f"had ended before: {row['state']}" if ended else words
+
+    return _each(app, codes, "cancel", {"reason": reason, "whole_array": whole_array}, said)
+
+
+@click.command(short_help="Let workloads be tried again that are held.")
+@click.argument("codes", metavar="ID...", nargs=-1, required=True, shell_complete=complete.my_open_workloads)
+@click.option("--array", "whole_array", is_flag=True, help="With every other task of its array that is held.")
+@asks
+def release(app: App, *, codes: Sequence[str], whole_array: bool) -> int:
+    """Let workloads be tried again that are held since they failed as before, in their old places of the queue."""
+
+    def said(row: Mapping[str, Any]) -> str:
+        return "is tried again" if row["state"] == "queued" else f"is not held for that: {row['state']}"
+
+    return _each(app, codes, "release", {"whole_array": whole_array}, said)
+
+
+def _each(
+    app: App, codes: Sequence[str], verb: str, body: Mapping[str, Any], said: Callable[[Mapping[str, Any]], str]
+) -> int:
+    """Ask the same of every workload, and say what became of it; the exit code is that of the worst."""
     exit_code, done = DONE, []
     for code in dict.fromkeys(codes):
         try:
-            row = app.portal.post("workloads", code, "cancel", body={"reason": reason, "whole_array": whole_array})
+            row = app.portal.post("workloads", code, verb, body=dict(body))
         except Failure as failure:
             if failure.exit_code in (USAGE,) or len(codes) == 1:
                 raise
-            # The others are still cancelled; the worst that happened is what the command says.
+            # The others still go on; the worst that happened is what the command says.
             note(f"allot: {code}: {clean(failure.message)}")
             exit_code = max(exit_code, failure.exit_code)
             continue
         done.append(row)
         if not app.as_json:
-            words = {"cancelled": "is cancelled"}.get(row["state"], f"was told to stop ({row['state']})")
-            ended = row["state"] in ENDED and row["state"] != "cancelled"
-            put(f"{row['code']} {'had ended before: ' + row['state'] if ended else words}")
+            put(f"{row['code']} {said(row)}")
     if app.as_json:
         app.give(done)
     return exit_code
