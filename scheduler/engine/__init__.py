@@ -15,7 +15,7 @@ from .policies.half_life import decay_per_s, decayed_milli_s
 from .policy import ENGINE_VERSION, HOLDING_ORDERS, LEAF_ORDERS, TREE_ORDERS, Policy
 from .reasons import Code
 from .snapshot import Snapshot
-from .standing import comparisons, stay_until_s
+from .standing import comparisons
 from .tree import BudgetTree, figures_of
 from .values import (
     DEVICE_MILLI,
@@ -90,7 +90,6 @@ __all__ = [
     "places",
     "refusal",
     "refusal_in",
-    "stay_until_s",
     "steady_shares",
     "themis",
     "whole_order",

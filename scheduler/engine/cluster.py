@@ -83,6 +83,7 @@ class NodeState:
         leaving: its runs that were told to leave.
         leaving_milli: held by runs that were told to leave, and claimed by nobody (whole devices only).
         shared: the runs on each device that is given out in fractions, by its index.
+        open_milli: the most that anybody could have here by telling runs to leave now; 0 where nothing may start.
         soft_milli: held by runs that some funded workload might preempt: unallocated, or with their contract over.
         unallocated_milli: the part of it that unallocated runs hold.
     """
@@ -101,6 +102,7 @@ class NodeState:
         "locked_milli",
         "memory_mib",
         "name",
+        "open_milli",
         "rack",
         "rail",
         "reservations",
@@ -128,6 +130,7 @@ class NodeState:
         self.held_milli = node.taken_milli
         self.locked_milli = 0
         self.leaving_milli = 0
+        self.open_milli = 0
         self.soft_milli = 0
         self.unallocated_milli = 0
         self.runs: dict[str, HeldRun] = {}
@@ -270,6 +273,7 @@ class Nodes:
         self.soft: dict[str, NodeState] = {}
         self.restless: dict[str, NodeState] = {}
         self.changes: list[NodeState] = []
+        self._most_open = 0, 0, 0  # of the changes from one position to another, which is known
         self.free_milli = 0
         self.empty_milli = 0
         for node in nodes:
@@ -296,6 +300,7 @@ class Nodes:
         else:
             self.soft.pop(node.name, None)
         free_milli = node.free_milli if node.may_start(now_s) else None
+        node.open_milli = 0 if free_milli is None else free_milli + node.leaving_milli + node.soft_milli
         if free_milli == node.indexed_milli:
             return
         if node.indexed_milli:
@@ -317,6 +322,19 @@ class Nodes:
             if free_milli == node.capacity_milli:
                 insort(self.empty.setdefault(node.rack, []), node.name)
                 self.empty_milli += node.capacity_milli
+
+    def promise_changed(self, node: NodeState) -> None:
+        """What is promised on a node has changed."""
+        node.version += 1
+        self.changes.append(node)
+
+    def most_open_milli(self, seen: int) -> int:
+        """What anybody could have at most on any one of the nodes that changed since the log was `seen` long."""
+        from_place, to_place, most_milli = self._most_open
+        if from_place != seen or to_place != len(self.changes):
+            most_milli = max([node.open_milli for node in self.changes[seen:]], default=0)
+            self._most_open = seen, len(self.changes), most_milli
+        return most_milli
 
 
 def _take_out(index: dict[Any, list[str]], key: object, name: str) -> None:

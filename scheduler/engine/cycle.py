@@ -384,15 +384,22 @@ class Pass:
             self._start_on_free(walk)
 
     def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
+        failed: set[int] = set()  # sizes that were too large for what is free, as it is now
         while (workload := walk.next()) is not None:
             self._place += 1
-            holdings = self._place_within_maximum(workload)
+            is_plain = workload.node is None and not workload.asks_host and not self.snapshot.tree.has_maxima
+            holdings = None
+            if not is_plain or workload.size_milli not in failed:
+                holdings = self._place_within_maximum(workload)
             if holdings is None:
+                if is_plain:
+                    failed.add(workload.size_milli)
                 self.waiting.append((workload, self._place))
                 walk.pass_over()
             else:
                 self._start(workload, holdings, self._place)
                 walk.count()
+                failed.clear()
                 if self._may_skip and not may_start_unallocated(self.snapshot):
                     return
 

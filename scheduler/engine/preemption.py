@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from itertools import combinations
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -139,14 +139,14 @@ def _find_taking(trial: Trial, workload: Workload) -> Taking | None:
         return _take_whole_nodes(claimant)
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
-        options = [] if node is None else _options(claimant, [node])
+        options = {} if node is None else _options(claimant, [node])
     else:
-        options = _options(claimant, list(snapshot.nodes.soft.values()))
+        options = _options(claimant, snapshot.nodes.soft.values())
     best: Offer | None = None
-    for bound, group in groupby(options, key=itemgetter(0)):
+    for bound in sorted(options):
         if best is not None and bound > best[0][:2]:
             break
-        offers = _best_offers(claimant, bound, [node for _, node in group])
+        offers = _best_offers(claimant, bound, options[bound])
         best = min([each for each in (best, *offers) if each is not None], key=itemgetter(0, 1, 2), default=None)
     if best is None:
         return None
@@ -178,9 +178,12 @@ def _single_on(claimant: Claimant, node: NodeState, bound: tuple[int, int]) -> O
     funded_milli, need_milli = bound
     if not need_milli or funded_milli not in (0, need_milli):
         return None
+    is_funded = funded_milli > 0
     best: tuple[FinerKey, HeldRun] | None = None
     for run in node.runs.values():
-        if run.size_milli == need_milli and run.funded == (funded_milli > 0) and claimant.rule_against(run) is not None:
+        if run.size_milli != need_milli or run.funded != is_funded or (is_funded and not run.is_over):
+            continue
+        if claimant.rule_against(run) is not None:
             key = _finer_key(claimant, run)
             if best is None or key < best[0]:
                 best = key, run
@@ -191,23 +194,20 @@ def _single_on(claimant: Claimant, node: NodeState, bound: tuple[int, int]) -> O
     return cost, room_milli, node.name, (best[1],)
 
 
-def _options(claimant: Claimant, nodes: list[NodeState]) -> list[tuple[tuple[int, int], NodeState]]:
-    """Nodes where there may be room, with the least that it could cost, cheapest first."""
+def _options(claimant: Claimant, nodes: Iterable[NodeState]) -> dict[tuple[int, int], list[NodeState]]:
+    """Nodes where there may be room, by the least that it could cost."""
     size_milli = claimant.workload.size_milli
-    options = []
+    excess_milli = _excess_milli(claimant.excess)
+    options: dict[tuple[int, int], list[NodeState]] = {}
     for node in nodes:
-        room_milli = node.free_milli + node.leaving_milli
-        if node.indexed_milli is None or room_milli + node.soft_milli < size_milli:
+        if node.open_milli < size_milli:
             continue
-        if node.shared:  # amounts alone do not say what it costs to free a device
-            options.append(((0, 0), node))
-            continue
-        need_milli = max(0, size_milli - room_milli, _excess_milli(claimant.excess))
-        if need_milli:
-            options.append(((max(0, need_milli - node.unallocated_milli), need_milli), node))
-        else:
-            options.append(((0, 0), node))
-    options.sort(key=lambda option: (option[0], option[1].name))
+        bound = 0, 0
+        if not node.shared:  # of these amounts alone do not say what it costs to free a device
+            need_milli = max(size_milli - node.open_milli + node.soft_milli, excess_milli)
+            if need_milli > 0:
+                bound = max(0, need_milli - node.unallocated_milli), need_milli
+        options.setdefault(bound, []).append(node)
     return options
 
 
@@ -359,8 +359,7 @@ def _take_whole_nodes(claimant: Claimant) -> Taking | None:
     takeable: dict[str, NodeState] = {}
     for name in sorted(names):
         node = snapshot.nodes.by_name[name]
-        whole_milli = node.free_milli + node.leaving_milli + node.soft_milli
-        if node.indexed_milli is None or whole_milli < node.capacity_milli:
+        if node.open_milli < node.capacity_milli:
             continue
         victims = _staying(node)
         if any(claimant.rule_against(run) is None for run in victims):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .values import Workload
 
@@ -45,6 +46,7 @@ class Group:
         "is_particular",
         "joined",
         "members",
+        "reach",
         "size_milli",
     )
 
@@ -58,6 +60,7 @@ class Group:
         self._any: Workload | None = None
         self._shortest_s: int | None = None  # where it is known
         self.failure: object = None  # what passes remember of why none of them could start (quiet.py)
+        self.reach: Any = None  # likewise, what the group may take over (reach.py)
         self._codes: dict[str | None, int] = {}  # members by what they were told last
 
     def add(self, workload: Workload, code: str | None) -> None:

@@ -17,7 +17,6 @@ from .queues import Group
 from .reach import Reach
 from .reservations import is_any_certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
-from .tree import Level
 from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
 
@@ -58,12 +57,12 @@ def has_to_act(trial: Trial) -> bool:
 class Calm(NamedTuple):
     """Nobody funded could be placed or promised anything.
 
-    With these promises and comparisons, when so many had joined the queue, with the nodes as the log had them, and with
-    those who had been placed (`without`) out of the queue.
+    With these promises, as siblings compared then (`Reaches.standing`), when so many had joined the queue, with the
+    nodes as the log had them, and with those who had been placed (`without`) out of the queue.
     """
 
     promises: list[Reservation]
-    comparisons: dict[Level, int]
+    standing: int
     joined: int
     seen: int
     without: tuple[str, ...]
@@ -76,30 +75,17 @@ def may_move_funded(trial: Trial) -> bool:
     groups = None if are_few else _unsettled(trial)
     if groups is None:
         groups = list(snapshot.stirred.funded)
-    for group in groups:
-        if _may_start(trial, group):
-            return True
-    if are_few:
-        snapshot.calm = None
-    else:
-        snapshot.calm = _calm(trial, snapshot.calm if not groups else None)
+    if _may_any_start(trial, groups):
+        return True
+    snapshot.calm = None if are_few else _calm(trial)
     return any(_may_move(trial, promise) for promise in snapshot.reservations.values())
 
 
-def _calm(trial: Trial, before: Calm | None) -> Calm:
-    """What to remember; the comparisons are those of `before` where nobody had to be looked at."""
+def _calm(trial: Trial) -> Calm:
     snapshot = trial.snapshot
-    if before is not None:
-        return before._replace(seen=len(snapshot.nodes.changes), without=tuple(trial.placed))
-    levels = {
-        node.account.level
-        for leaf_id, queue in snapshot.queues.items()
-        if queue.funded
-        for node in snapshot.tree.nodes[leaf_id].path
-    }
     return Calm(
         promises=list(snapshot.reservations.values()),
-        comparisons={level: level.bring_to(snapshot.now_s) for level in levels},
+        standing=trial.reaches.standing(),
         joined=snapshot.stirred.joined,
         seen=len(snapshot.nodes.changes),
         without=tuple(trial.placed),
@@ -111,14 +97,14 @@ def _unsettled(trial: Trial) -> list[Group] | None:
 
     Whoever could not before still cannot, but where somebody came, or where a node that changed has room for them.
     """
-    snapshot, now_s = trial.snapshot, trial.now_s
+    snapshot = trial.snapshot
     calm: Calm | None = snapshot.calm
     if calm is None or calm.promises != list(snapshot.reservations.values()):
         return None
     are_back = any(name in snapshot.queued and name not in snapshot.claims for name in calm.without)
     if are_back and tuple(trial.placed[: len(calm.without)]) != calm.without:
         return None
-    if not all(level.bring_to(now_s) == version for level, version in calm.comparisons.items()):
+    if trial.reaches.standing() != calm.standing:
         return None
     changed = set(snapshot.nodes.changes[calm.seen :])
     is_new = calm.joined != snapshot.stirred.joined
@@ -178,7 +164,7 @@ class _Room(NamedTuple):
 def may_move_in(trial: Trial, leaf_id: str) -> bool:
     """The same of one leaf."""
     snapshot = trial.snapshot
-    return any(_may_start(trial, group) for group in snapshot.queues[leaf_id].funded_groups.values()) or any(
+    return _may_any_start(trial, snapshot.queues[leaf_id].funded_groups.values()) or any(
         snapshot.queued[promise.workload].leaf == leaf_id and _may_move(trial, promise)
         for promise in snapshot.reservations.values()
     )
@@ -194,7 +180,8 @@ def may_start_unallocated(snapshot: Snapshot) -> bool:
 
 
 def _must_hold_or_release(snapshot: Snapshot) -> bool:
-    for leaf_id in snapshot.queues.keys() & snapshot.tree.bare_leaves:
+    bare = snapshot.tree.bare_leaves
+    for leaf_id in snapshot.queues.keys() & bare if bare else ():
         if snapshot.queues[leaf_id].funded or snapshot.tree.nodes[leaf_id].is_closed:
             return True
     return any(reason_to_hold(snapshot, workload) is None for workload in snapshot.held.values())
@@ -221,16 +208,29 @@ def _may_move(trial: Trial, promise: Reservation) -> bool:
     return may_be_earlier(trial, trial.snapshot.queued[promise.workload])
 
 
-def _may_start(trial: Trial, group: Group) -> bool:
-    """Whether one of a funded group might be placed now, or be promised something."""
-    snapshot = trial.snapshot
+def _may_any_start(trial: Trial, groups: Iterable[Group]) -> bool:
+    """Whether one of some funded groups might be placed now, or be promised something."""
+    snapshot, reaches = trial.snapshot, trial.reaches
     nodes = snapshot.nodes
-    workload = group.any()
-    if group.failure is None and nodes.by_free and _may_fit_free(nodes, max(nodes.by_free), group.size_milli):
-        return True
-    if len(snapshot.reservations) < trial.policy.reservations and is_any_certain(trial, workload):
-        return True
-    return not is_out_of_reach(trial, workload) and not _fails_still(trial, group, workload)
+    largest_milli = max(nodes.by_free, default=0)
+    is_promise_free = len(snapshot.reservations) < trial.policy.reservations
+    for group in groups:
+        size_milli = group.size_milli
+        if group.failure is None and largest_milli and _may_fit_free(nodes, largest_milli, size_milli):
+            return True
+        if group.is_particular or size_milli < DEVICE_MILLI:
+            workload = group.any()
+            if is_promise_free and is_any_certain(trial, workload):
+                return True
+            is_within_reach = not is_out_of_reach(trial, workload)
+        else:
+            reach = reaches.of_group(group)
+            if is_promise_free and reach.has_ever(snapshot, size_milli):
+                return True
+            is_within_reach = reach.has_now(snapshot, size_milli)
+        if is_within_reach and not _fails_still(trial, group):
+            return True
+    return False
 
 
 def _may_fit_free(nodes: Nodes, largest_milli: int, size_milli: int) -> bool:
@@ -238,19 +238,22 @@ def _may_fit_free(nodes: Nodes, largest_milli: int, size_milli: int) -> bool:
     return size_milli <= largest_milli or (size_milli > nodes.largest_milli and size_milli <= nodes.empty_milli)
 
 
-def _fails_still(trial: Trial, group: Group, workload: Workload) -> bool:
+def _fails_still(trial: Trial, group: Group) -> bool:
     """Whether a group that could not be placed before still cannot: nothing has changed that matters to it."""
     snapshot = trial.snapshot
     failure = group.failure
     if not isinstance(failure, Failure) or not snapshot.reservations.keys().isdisjoint(group.members):
         return False
-    reach = trial.reaches.of(workload)
-    if failure[:3] != (reach, reach.version, list(snapshot.reservations.values())):
+    reach = trial.reaches.of_group(group)
+    if failure.reach is not reach or failure.version != reach.version:
+        return False
+    if failure.promises != list(snapshot.reservations.values()):
         return False
     changed = snapshot.nodes.changes[failure.seen :]
-    if workload.size_milli < DEVICE_MILLI or is_whole_nodes(snapshot, workload.size_milli):
+    size_milli = group.size_milli
+    if size_milli < DEVICE_MILLI or is_whole_nodes(snapshot, size_milli):
         return not changed
-    if any(reach.now_milli(snapshot, node) >= workload.size_milli for node in changed):
+    if any(node.open_milli >= size_milli and reach.now_milli(snapshot, node) >= size_milli for node in changed):
         return False
     group.failure = failure._replace(seen=len(snapshot.nodes.changes))
     return True

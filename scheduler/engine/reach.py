@@ -10,9 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 
-from .cluster import HeldRun, NodeState
+from .cluster import HeldRun, Nodes, NodeState
 from .horizon import Amounts, Horizon
+from .queues import Group
 from .snapshot import Snapshot
+from .standing import comparisons
 from .tree import SERVED_MOST, TreeNode, may_swap, sides
 from .values import DEVICE_MILLI, Workload
 
@@ -20,6 +22,8 @@ ALWAYS_S = -(1 << 62)
 """From when on an unallocated run may be taken over."""
 MANY = 16
 """So many changes for each node: likely all have changed."""
+FEW_WITNESSES = 8
+"""So many nodes are looked at before all that have changed are."""
 ReachKey = tuple[str, int, tuple[int, ...]]
 """Leaf, urgency, and (where a margin counts) what is asked for and the contract."""
 
@@ -35,7 +39,9 @@ class Reach:
     __slots__ = (
         "_by_node",
         "_ever",
+        "_glanced",
         "_is_bound",
+        "_limit_milli",
         "_now",
         "_seen",
         "_stale",
@@ -43,7 +49,9 @@ class Reach:
         "_top_now",
         "_whole_ever_milli",
         "_whole_now_milli",
+        "_witness",
         "beaten",
+        "checked",
         "leaf",
         "sides",
         "urgency",
@@ -57,6 +65,7 @@ class Reach:
         self.beaten: frozenset[str] = frozenset()
         self.sides: object = None
         self.version = 0
+        self.checked = 0  # the standing (`Reaches.standing`) on which the comparisons were last looked at
         self._by_node: dict[str, tuple[int, list[tuple[int, int]]]] = {}
         self._now: dict[str, int] = {}
         self._ever: dict[str, int] = {}
@@ -67,6 +76,9 @@ class Reach:
         self._is_bound = False  # whether the four above are but upper bounds
         self._seen = 0
         self._stale: dict[str, None] = {}
+        self._limit_milli: int | None = None  # no more could be had now on one node; None where that is not known,
+        self._glanced = 0  # with the log of changes so long
+        self._witness: tuple[NodeState, int, int] | None = None  # a node, its version, what is certain there
 
     def begin_with(self, amounts: Amounts, seen: int, beaten: frozenset[str], sides: object) -> None:
         """Start from what was worked out for all leaves at once, when the log of changes was `seen` long."""
@@ -89,6 +101,7 @@ class Reach:
         self.beaten = beaten
         self.sides = sides
         self.version += 1
+        self._limit_milli = self._witness = None
 
     def on(self, node: NodeState) -> list[tuple[int, int]]:
         """(instant, amount) of the runs of a node that may be taken over, in order of instants."""
@@ -132,23 +145,63 @@ class Reach:
 
     def has_now(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
-        self._follow(snapshot)
         is_whole = need_milli > snapshot.nodes.largest_milli
+        if not is_whole and self._is_beyond_limit(snapshot.nodes, need_milli):
+            return False
+        self._follow(snapshot)
         found = (self._whole_now_milli if is_whole else self._most_now_milli()) >= need_milli
         if found and self._is_bound:
             self._look_at_all(snapshot)
             return self.has_now(snapshot, need_milli)
+        if not is_whole and not self._is_bound:
+            self._limit_milli, self._glanced = self._top_now, self._seen
         return found
+
+    def _is_beyond_limit(self, nodes: Nodes, need_milli: int) -> bool:
+        """Whether so much is more than could be had on any one node, as far as that is seen at a glance."""
+        if self._limit_milli is None:
+            return False
+        if self._glanced != len(nodes.changes):
+            most_milli = nodes.most_open_milli(self._glanced)
+            self._limit_milli = max(self._limit_milli, most_milli)
+            self._glanced = len(nodes.changes)
+        return self._limit_milli < need_milli
 
     def has_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
+        if self._witness is not None and self._is_witnessed(snapshot, need_milli):
+            return True
         self._follow(snapshot)
         is_whole = need_milli > snapshot.nodes.largest_milli
         found = (self._whole_ever_milli if is_whole else self._most_ever_milli()) >= need_milli
         if found and self._is_bound:
             self._look_at_all(snapshot)
             return self.has_ever(snapshot, need_milli)
+        if found and not is_whole:
+            name = max(self._ever, key=self._ever.__getitem__)
+            node = snapshot.nodes.by_name[name]
+            self._witness = node, node.version, self._ever[name]
         return found
+
+    def _is_witnessed(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether some node is soon found on which so much is certain, without a look at all that changed."""
+        assert self._witness is not None
+        node, version, certain_milli = self._witness
+        if node.version == version:
+            if certain_milli >= need_milli:
+                return True
+        elif (certain_milli := self._could_have(node, snapshot.now_s)[1]) >= need_milli:
+            self._witness = node, node.version, certain_milli
+            return True
+        by_name = snapshot.nodes.by_name
+        likely = [name for name, ever_milli in self._ever.items() if ever_milli >= need_milli]
+        for name in likely[:FEW_WITNESSES]:
+            node = by_name[name]
+            certain_milli = self._could_have(node, snapshot.now_s)[1]
+            if certain_milli >= need_milli:
+                self._witness = node, node.version, certain_milli
+                return True
+        return False
 
     def _most_now_milli(self) -> int:
         if self._top_now is None:
@@ -253,11 +306,13 @@ class Reaches:
         self._are_promises_aside = False
         self._margin = swap_margin
         self._has_margin = bool(swap_margin)
+        self._standing = 0
         self._checked: dict[ReachKey, Reach] = {}
         self._most_served: dict[str, dict[str, int]] = {}
 
     def forget(self) -> None:
         """Figures have changed."""
+        self._standing = 0
         self._checked.clear()
         self._most_served.clear()
         self._is_settled = False
@@ -340,9 +395,28 @@ class Reaches:
             return Fraction(self._snapshot.tree.order.most(side, now_s))
         return Fraction(SERVED_MOST * SERVED_MOST + side.account.served(now_s))
 
+    def standing(self) -> int:
+        """A number that is another whenever siblings that matter to what waits compare in another way."""
+        if not self._standing:
+            snapshot = self._snapshot
+            standing = comparisons(snapshot)
+            before, number = snapshot.standing
+            if standing != before:
+                number += 1
+                snapshot.standing = standing, number
+            self._standing = number
+        return self._standing
+
+    def of_group(self, group: Group) -> Reach:
+        """What a funded group may take over, where there is no margin."""
+        reach: Reach | None = group.reach
+        if reach is None or reach.checked != (self._standing or self.standing()):
+            reach = group.reach = self.of(group.any())
+        return reach
+
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""
-        asked = ()
+        asked: tuple[int, ...] = ()
         if self._has_margin:
             asked = workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib
         key = (workload.leaf, workload.urgency, asked)
@@ -374,6 +448,10 @@ class Reaches:
                 if other is not leaf and may_swap(order, leaf, other, self._margin, workload, snapshot.now_s)
             )
         else:
+            standing = self.standing() if leaf.is_entitled else 0  # others are not among those that are compared
+            if standing and known.checked == standing:
+                return known
+            known.checked = standing
             sides = leaf.beaten_sides(snapshot.now_s)
             if known.sides is sides or known.sides == sides:
                 known.sides = sides

@@ -125,7 +125,7 @@ class Outlook:
     It follows the log of changed nodes. Until the promised instant, what it says of a node does not depend on time.
     """
 
-    __slots__ = ("_early_milli", "_others", "_promise", "_reach", "_seen", "_version")
+    __slots__ = ("_early_milli", "_is_enough", "_others", "_promise", "_reach", "_seen", "_version")
 
     def __init__(self, trial: Trial, workload: Workload) -> None:
         """Nothing was looked at yet."""
@@ -134,6 +134,7 @@ class Outlook:
         self._version = self._reach.version
         self._others = _promises_but(trial, self._promise)
         self._early_milli: dict[str, int] = {}
+        self._is_enough = False
         self._seen = 0
 
     def holds(self, trial: Trial, workload: Workload) -> bool:
@@ -149,6 +150,8 @@ class Outlook:
     def is_earlier(self, trial: Trial, workload: Workload) -> bool:
         """Whether there is enough."""
         snapshot = trial.snapshot
+        if self._seen == len(snapshot.nodes.changes):
+            return self._is_enough
         claimant = Claimant(trial, workload)
         is_whole = is_whole_nodes(snapshot, workload.size_milli)
         changed = snapshot.nodes.changes[self._seen :] if self._seen else snapshot.nodes.by_name.values()
@@ -159,7 +162,8 @@ class Outlook:
                 if at_s is not None and at_s < self._promise.at_s:
                     self._early_milli[node.name] = node.capacity_milli
         self._seen = len(snapshot.nodes.changes)
-        return sum(self._early_milli.values()) >= workload.size_milli
+        self._is_enough = sum(self._early_milli.values()) >= workload.size_milli
+        return self._is_enough
 
 
 def may_be_earlier(trial: Trial, workload: Workload) -> bool:

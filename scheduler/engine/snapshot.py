@@ -98,6 +98,7 @@ class Snapshot:
         self.runs_of: dict[str, dict[str, HeldRun]] = {}
         self.over_in: dict[str, int] = {}
         self.reaches: dict[Any, Any] = {}  # what passes keep from one to the next (reach.py)
+        self.standing: tuple[list[Any], int] = [], 1  # likewise: how siblings compared, and how often that has changed
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
@@ -637,7 +638,7 @@ class Snapshot:
         for name in reservation.holdings:
             node = self.nodes.by_name[name]
             node.reservations.append(reservation)
-            self.nodes.changes.append(node)
+            self.nodes.promise_changed(node)
 
     def drop_reservation(self, workload_id: str) -> Reservation:
         """A promise ends."""
@@ -646,7 +647,7 @@ class Snapshot:
         for name in reservation.holdings:
             node = self.nodes.by_name[name]
             node.reservations.remove(reservation)
-            self.nodes.changes.append(node)
+            self.nodes.promise_changed(node)
         return reservation
 
     def _keep_for(self, promise: Reservation, sign: int) -> None:

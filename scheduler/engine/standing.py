@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from .snapshot import Snapshot
-from .tree import Level
+from .tree import FUNDED, Level
 
 
-def comparisons(snapshot: Snapshot) -> dict[str, dict[str, int]]:
-    """The ranks of all siblings that matter to what waits with a contract, by their parent.
+def comparisons(snapshot: Snapshot) -> list[tuple[Level, int]]:
+    """The siblings that matter to what waits with a contract in entitled leaves, with the version of their ranks.
 
     While these, and everything else, stay, no pass differs: between two events time moves only figures, and figures
     count only by how siblings compare (without a swap margin).
     """
-    found = {}
-    for name, level in _levels(snapshot).items():
-        level.bring_to(snapshot.now_s)
-        found[name] = level.ranks
+    now_s = snapshot.now_s
+    asking = [snapshot.tree.root]
+    found = []
+    while asking:
+        node = asking.pop()
+        below = node.asking[FUNDED]
+        if below:
+            found.append((node.level, node.level.bring_to(now_s)))
+            asking.extend(below.values())
     return found
-
-
-def stay_until_s(snapshot: Snapshot) -> int:
-    """The last instant up to which `comparisons` stay as they are, unless something happens."""
-    return min(level.until_s(snapshot.now_s) for level in _levels(snapshot).values())
-
-
-def _levels(snapshot: Snapshot) -> dict[str, Level]:
-    return {
-        node.parent.id: node.account.level
-        for leaf_id, queue in snapshot.queues.items()
-        if queue.funded
-        for node in snapshot.tree.nodes[leaf_id].path
-        if node.parent is not None
-    }

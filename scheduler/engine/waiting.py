@@ -14,7 +14,7 @@ from .queues import Group
 from .reasons import Code
 from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .trial import Trial
-from .values import Action, Decision, Reason, Reservation, Workload
+from .values import DEVICE_MILLI, Action, Decision, Reason, Reservation, Workload
 
 Shape = tuple[str, int, int, int, str | None, int, int]
 """What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin, cores and
@@ -177,11 +177,16 @@ class Waits:
             promised.setdefault(snapshot.queues[workload.leaf].group(workload), []).append(promise)
         found: list[Decision] = []
         for group, code in zip(groups, codes, strict=True):
-            if self._number_told(group, code, promised.get(group, ())) != len(group.members):
-                found += self._news_for(group, code)
+            if group in promised:
+                known = self._number_told(group, code, promised[group])
+            else:
+                known = group.number_told(code)
+            if known != len(group.members):
+                found += self._news_for(group, code, len(group.members) - known)
         for group, code in self._unallocated():
-            if group.number_told(code) != len(group.members):
-                found += self._news_for(group, code)
+            known = group.number_told(code)
+            if known != len(group.members):
+                found += self._news_for(group, code, len(group.members) - known)
         found.sort(key=lambda each: each.workload)
         return found
 
@@ -195,11 +200,14 @@ class Waits:
                 known += (told.get(promise.workload) == own) - (told.get(promise.workload) == code)
         return known
 
-    def _news_for(self, group: Group, code: Code) -> list[Decision]:
+    def _news_for(self, group: Group, code: Code, number: int) -> list[Decision]:
+        """What so many of a group are told, who do not know it yet: mostly those that joined it last."""
         told = self._trial.snapshot.told
         found: list[Decision] = []
         reason: Reason | None = None
-        for workload in group.members.values():
+        for workload in reversed(group.members.values()):
+            if len(found) == number:
+                break
             promise_to_it = self._promises.get(workload.id)
             own = self._own_code(code, promise_to_it)
             if told.get(workload.id) == own:
@@ -267,28 +275,34 @@ class Waits:
         """The code of every funded group. Those that take a closer look are looked at by shape."""
         codes: list[Code | None] = []
         closer: dict[int, Workload] = {}
-        nodes = self._trial.snapshot.nodes
+        snapshot, reaches = self._trial.snapshot, self._trial.reaches
+        nodes = snapshot.nodes
+        free_milli, largest_milli, total_milli = nodes.free_milli, nodes.largest_milli, nodes.total_milli
         in_all_milli, on_one_milli = nodes.fit_milli
+        is_anything_promised = bool(self._promises)
         for index, group in enumerate(groups):
-            workload = group.any()
             code = None
             size_milli = group.size_milli
-            if group.is_particular or size_milli > nodes.total_milli:
+            if group.is_particular or size_milli > total_milli:
                 closer[index] = group.last()
-            elif size_milli > (in_all_milli if size_milli > nodes.largest_milli else on_one_milli):
+            elif size_milli > (in_all_milli if size_milli > largest_milli else on_one_milli):
                 code = Code.WAITING_NODES
-            elif self._codes.exceeds_maximum(workload):
+            elif self._codes.exceeds_maximum(group.any()):
                 code = Code.WAITING_MAXIMUM
-            elif self._promises and not is_out_of_reach(self._trial, workload):
-                closer[index] = workload
-            elif nodes.free_milli >= size_milli:
-                code = Code.WAITING_PLACEMENT
-            elif is_any_certain(self._trial, workload):
-                code = Code.WAITING_CAPACITY
             else:
-                code = Code.WAITING_ORDER
+                reach = reaches.of_group(group)
+                if is_anything_promised and (size_milli < DEVICE_MILLI or reach.has_now(snapshot, size_milli)):
+                    closer[index] = group.any()
+                elif free_milli >= size_milli:
+                    code = Code.WAITING_PLACEMENT
+                elif reach.has_ever(snapshot, max(size_milli, DEVICE_MILLI)):
+                    code = Code.WAITING_CAPACITY
+                else:
+                    code = Code.WAITING_ORDER
             codes.append(code)
-        found = self._by_shape(list(closer.values())) if closer else {}
+        if not closer:
+            return codes  # type: ignore[return-value]
+        found = self._by_shape(list(closer.values()))
         return [code or found[self._codes.shape(closer[index])] for index, code in enumerate(codes)]
 
     def _own_code(self, code: Code, promise: Reservation | None) -> Code:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import islice
+from itertools import accumulate, islice
+from math import lcm
+from operator import add
 from typing import Any, TypeVar
 
 from scheduler.engine import Snapshot
@@ -214,51 +216,87 @@ def owed_milli_s(outcome: Outcome) -> dict[str, Fraction]:
     hours = -(-outcome.end_s // HOUR_S)
     demanded = _demanded_by_hour(outcome, hours)
     entitled = _entitled_by_hour(outcome, hours)
-    return {
-        name: sum(
-            (min(entitled[name][hour], Fraction(amount)) for hour, amount in enumerate(amounts) if amount), Fraction(0)
-        )
-        for name, amounts in demanded.items()
-    }
+    owed = {}
+    for name, amounts in demanded.items():
+        whole, parts = entitled[name]
+        owed[name] = Fraction(sum(map(min, parts, [amount * whole for amount in amounts])), whole)
+    return owed
+
+
+class _ByHour:
+    """Device time by hour, of amounts that were held or asked for in spans of time."""
+
+    def __init__(self, hours: int) -> None:
+        """Nothing yet, in so many hours."""
+        self._at_edges = [0] * (hours + 1)  # in hours that a span has a part of
+        self._changes_milli = [0] * (hours + 1)  # from that hour on, so much more for all of it
+
+    def add(self, amount_milli: int, from_s: int, until_s: int) -> None:
+        """So much in [from_s, until_s), which lies within the hours."""
+        first, last = from_s // HOUR_S, until_s // HOUR_S
+        if first == last:
+            self._at_edges[first] += amount_milli * (until_s - from_s)
+            return
+        self._at_edges[first] += amount_milli * ((first + 1) * HOUR_S - from_s)
+        self._at_edges[last] += amount_milli * (until_s - last * HOUR_S)
+        self._changes_milli[first + 1] += amount_milli
+        self._changes_milli[last] -= amount_milli
+
+    def milli_s(self) -> list[int]:
+        """By hour."""
+        held = accumulate(self._changes_milli)
+        return [part + amount * HOUR_S for part, amount in zip(self._at_edges, held, strict=True)][:-1]
 
 
 def _demanded_by_hour(outcome: Outcome, hours: int) -> dict[str, list[int]]:
     above = _ancestors(outcome)
-    demanded = {name: [0] * hours for name in above}
+    by_leaf: dict[str, _ByHour] = {}
     for demand in outcome.demand:
-        rows = [demanded[name] for name in above[demand.leaf]]
-        for hour in range(demand.from_s // HOUR_S, -(-demand.until_s // HOUR_S)):
-            from_s, until_s = max(demand.from_s, hour * HOUR_S), min(demand.until_s, (hour + 1) * HOUR_S)
-            for row in rows:
-                row[hour] += demand.size_milli * (until_s - from_s)
+        if demand.leaf not in by_leaf:
+            by_leaf[demand.leaf] = _ByHour(hours)
+        by_leaf[demand.leaf].add(demand.size_milli, demand.from_s, demand.until_s)
+    demanded = {name: [0] * hours for name in above}
+    for leaf, by_hour in by_leaf.items():
+        amounts = by_hour.milli_s()
+        for name in above[leaf]:
+            demanded[name] = list(map(add, demanded[name], amounts))
     return demanded
 
 
-def _entitled_by_hour(outcome: Outcome, hours: int) -> dict[str, list[Fraction]]:
-    """Entitlement times healthy device time, hour by hour."""
-    entitled = {node.id: [Fraction(0)] * hours for node in outcome.scenario.tree}
+def _entitled_by_hour(outcome: Outcome, hours: int) -> dict[str, tuple[int, list[int]]]:
+    """Entitlement times healthy device time, hour by hour, in parts of which so many (the first) make one whole."""
     healthy = _spans(outcome.healthy_steps, outcome.end_s)
-    entitlements = _spans(outcome.entitlement_steps, outcome.end_s)
-    for (from_s, until_s, amount_milli), (_, _, parts) in zip(healthy, entitlements, strict=True):
-        for hour in range(from_s // HOUR_S, -(-until_s // HOUR_S)):
-            span_s = min(until_s, (hour + 1) * HOUR_S) - max(from_s, hour * HOUR_S)
-            for name, part in parts.items():
-                entitled[name][hour] += Fraction(*part) * amount_milli * span_s
-    return entitled
+    shares = _spans(outcome.entitlement_steps, outcome.end_s)
+    by_shares: list[tuple[Mapping[str, tuple[int, int]], _ByHour]] = []
+    for (from_s, until_s, amount_milli), (_, _, entitlements) in zip(healthy, shares, strict=True):
+        if not by_shares or by_shares[-1][0] != entitlements:
+            by_shares.append((entitlements, _ByHour(hours)))
+        by_shares[-1][1].add(amount_milli, from_s, until_s)
+    found = {node.id: (1, [0] * hours) for node in outcome.scenario.tree}
+    healthy_milli_s = [(entitlements, by_hour.milli_s()) for entitlements, by_hour in by_shares]
+    for name in found:
+        whole = lcm(*(entitlements[name][1] for entitlements, _ in healthy_milli_s))
+        parts = [0] * hours
+        for entitlements, amounts in healthy_milli_s:
+            numerator, denominator = entitlements[name]
+            share = numerator * (whole // denominator)
+            parts = [part + share * amount for part, amount in zip(parts, amounts, strict=True)]
+        found[name] = whole, parts
+    return found
 
 
 def demand_quantiles(outcome: Outcome) -> dict[str, float | None]:
     """What was queued or running, funded and unallocated together, as a multiple of the cluster, hour by hour."""
     hours = outcome.end_s // HOUR_S
-    asked = [0] * hours
+    by_hour = _ByHour(hours)
     for record in outcome.jobs:
         if record.state is None or record.state == "refused":
             continue
         until_s = min(outcome.end_s if record.end_s is None else record.end_s, hours * HOUR_S)
         from_s = max(record.submitted_s, 0)
-        for hour in range(from_s // HOUR_S, -(-until_s // HOUR_S)):
-            span_s = min(until_s, (hour + 1) * HOUR_S) - max(from_s, hour * HOUR_S)
-            asked[hour] += record.job.size_milli * max(0, span_s)
+        if from_s < until_s:
+            by_hour.add(record.job.size_milli, from_s, until_s)
+    asked = by_hour.milli_s()
     total_milli_s = sum(node.capacity_milli for node in outcome.scenario.nodes) * HOUR_S
     return {
         name: None if amount is None else amount / total_milli_s

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, stay_until_s, whole_order
+from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, whole_order
 
 from .auctioning import Themis
 from .backfill import Easy
@@ -85,17 +85,18 @@ class Contracts:
     def moves_at_s(self, from_s: int, event_s: int) -> int:
         """Figures move while funded runs go on, and count by how siblings compare."""
         snapshot, every_s = self._snapshot, self._policy.pass_every_s
-        if not any(queue.funded for queue in snapshot.queues.values()) or not any(snapshot.runs_of.values()):
+        decided_by = comparisons(snapshot)
+        if not decided_by or not any(snapshot.runs_of.values()):
             return event_s
         if self._policy.swap_margin or not self._has_decided:
             return from_s
-        decided_by = comparisons(snapshot)
         at_s = from_s
         while at_s < event_s:
             snapshot.advance(at_s)
             if comparisons(snapshot) != decided_by:
                 return at_s
-            at_s = max(at_s, stay_until_s(snapshot)) // every_s * every_s + every_s
+            stay_until_s = min([level.until_s(at_s) for level, _ in decided_by])
+            at_s = max(at_s, stay_until_s) // every_s * every_s + every_s
         return event_s
 
 

@@ -6,7 +6,9 @@ contracts, then a pass; repeated until nothing is left to do at that instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from heapq import heappop
 
@@ -27,13 +29,27 @@ Progress = Callable[[int, int], None]
 """Told now and then: the instant reached, and the number of workloads that have ended."""
 PROGRESS_EVERY = 200
 """Instants between two calls of it."""
+YOUNG = 20_000
+"""New objects between two looks of the collector of cycles, while a simulation runs."""
 
 
 def simulate(scenario: Scenario, on_progress: Progress | None = None) -> Outcome:
     """Run a scenario to its end."""
     world = World(scenario, on_progress)
-    world.run()
+    with _seldom_collected():
+        world.run()
     return world.outcome
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let the collector of cycles look seldom: what a simulation makes mostly stays, and it makes few cycles."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(max(YOUNG, thresholds[0]), *thresholds[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def order_at(scenario: Scenario, at_s: int) -> tuple[tuple[str, ...], Snapshot]:
