@@ -163,6 +163,10 @@ class DesiredRank:
         return asdict(self)
 
 
+REPORTED = ("tokens", "span_ms", "parameters")
+"""What a report of throughput has."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankFact:
     """What a node's agent knows about one rank of one run; said again, it changes nothing.
@@ -219,7 +223,7 @@ class RankFact:
         if len(fact.message) > 300 or "\0" in fact.message:
             raise Malformed(f"{where}.message", "is longer than 300 characters, or holds a zero byte")
         if fact.report_age_s is not None:
-            for name in ("tokens", "span_ms", "parameters"):
+            for name in REPORTED:
                 value = getattr(fact, name)
                 if value is None:
                     raise Malformed(f"{where}.{name}", "is missing beside report_age_s")
@@ -228,8 +232,12 @@ class RankFact:
         return fact
 
     def write(self) -> dict[str, Any]:
-        """To JSON."""
-        return asdict(self)
+        """To JSON. Without a report it is what portals knew before there were any."""
+        said = asdict(self)
+        if self.report_age_s is None:
+            for name in ("report_age_s", *REPORTED):
+                del said[name]
+        return said
 
 
 @dataclass(frozen=True, slots=True)

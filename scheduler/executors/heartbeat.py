@@ -73,7 +73,7 @@ class Sync:
 
     def write(self) -> dict[str, Any]:
         """To JSON."""
-        return asdict(self)
+        return {**asdict(self), "facts": [fact.write() for fact in self.facts]}
 
 
 def _each(value: Any, name: str, cls: Any) -> list[Any]:

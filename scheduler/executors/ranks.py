@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from scheduler.executors import minder
-from scheduler.executors.base import Cause, RankFact, RankState
+from scheduler.executors.base import REPORTED, Cause, RankFact, RankState
 from scheduler.executors.minder import boot_id, boottime_s, read_json, write_json
 
 START_PATIENCE_S = 5.0
@@ -161,7 +161,7 @@ class Rank:
             saved=record.get("saved"),
             checkpoint_age_s=self.checkpoint_age_s(now_s),
             report_age_s=None if report is None else int(max(now_s - report["at_s"], 0)),
-            **{name: None if report is None else report[name] for name in ("tokens", "span_ms", "parameters")},
+            **{name: None if report is None else report[name] for name in REPORTED},
         )
 
     @property

@@ -366,7 +366,10 @@ def test_reading_is_the_reverse_of_writing() -> None:
         "node": "n1",
         "facts": [
             {"run": 5, "rank": 0, "state": "exited", "pid": 9, "began_age_s": 8, "exited_age_s": 1, "exit_code": -15}
-            | {"cause": "asked", "message": "told", "saved": True, "checkpoint_age_s": 3}
+            | {"cause": "asked", "message": "told", "saved": True, "checkpoint_age_s": 3},
+            {"run": 6, "rank": 0, "state": "running", "pid": 9, "began_age_s": 8, "exited_age_s": None}
+            | {"exit_code": None, "cause": "itself", "message": "", "saved": None, "checkpoint_age_s": None}
+            | {"report_age_s": 3, "tokens": 0, "span_ms": 1_500, "parameters": 7_000_000_000},
         ],
         "wake_port": 80,
         "wake_secret": "abc",

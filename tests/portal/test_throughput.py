@@ -127,7 +127,7 @@ def test_by_the_api_and_on_the_page(lab: Laboratory, as_person: Any) -> None:
     body = {"tokens": 4_000_000, "seconds": 2, "parameters": 70_000_000_000}
     found = ada.post(at, body, content_type="application/json").json()
     assert (found["over_all"]["tokens_per_s"], found["over_all"]["mfu"]) == (2_000_000, None)
-    assert "nobody has said how much" in ada.get(f"/workloads/{lab.taker.code}/").content.decode()
+    assert "nobody has said of what model" in ada.get(f"/workloads/{lab.taker.code}/").content.decode()
     bad = ada.post(at, body | {"seconds": 0}, content_type="application/json")
     assert bad.status_code == 400
     assert [each["field"] for each in bad.json()["errors"]] == ["seconds"]
