@@ -22,8 +22,8 @@ SLOT_S = 10
 """As long as from one pass to the next, unless an operator has changed that."""
 POLL_S = 1.0
 """A page that asks again by itself may be told what was so much earlier; who asks by hand is told what is."""
-KEPT = 1_000
-"""Things that are kept of one moment of a cluster."""
+KEPT = 300
+"""Things that are kept of one moment of a cluster; the largest are pages of a queue, of some 100 kB."""
 
 Value = TypeVar("Value")
 
