@@ -27,7 +27,7 @@ LABORATORY = "laboratory"
 
 
 class Command(CommandOnFiles):
-    """Simulate laboratories under contracts and what they are compared with, and other systems on work of their kind."""
+    """Simulate laboratories under contracts and others, and other systems on work of their kind."""
 
     help = "Print published results, of contracts and of other systems, beside what comes out here."
 
