@@ -9,7 +9,7 @@ from .cycle import decide, order
 from .explain import amount, places
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
-from .policies import Crowd, Crowds, Predictor, auction, cassini, leaf_order_of, themis
+from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_order_of, themis
 from .policies.fair import LimitFault, Portion, fair_shares, fault_in_limits, steady_shares
 from .policies.half_life import decay_per_s, decayed_milli_s
 from .policy import ENGINE_VERSION, HOLDING_ORDERS, LEAF_ORDERS, TREE_ORDERS, Policy
@@ -76,6 +76,7 @@ __all__ = [
     "amount",
     "auction",
     "cassini",
+    "cells",
     "choose_whole_nodes",
     "comparisons",
     "decay_per_s",

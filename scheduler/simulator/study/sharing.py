@@ -9,15 +9,14 @@ and nothing is preempted.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from math import exp
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from scheduler.engine.policies.cells import Chain, VirtualClusters
+from scheduler.engine import cells
 
 NODE_GPUS = 8
 NODES = 16
@@ -39,6 +38,22 @@ SIGMA = {SMALL: 2.0, GANGS: 1.0}
 """Of durations, which are lognormal: small work lasts minutes, or days."""
 PUBLISHED_MIN = 1_000
 """Minutes of additional queueing, at most, that the paper reports of quotas."""
+
+
+T = TypeVar("T")
+
+
+class Chance(Protocol):
+    """The part of `random.Random` that is used; the caller seeds it."""
+
+    def expovariate(self, lambd: float) -> float:
+        """Exponential with that rate."""
+
+    def lognormvariate(self, mu: float, sigma: float) -> float:
+        """Log-normal with that mean and deviation of the logarithm."""
+
+    def choices(self, population: Sequence[T], weights: Sequence[float]) -> list[T]:
+        """One of a sequence, by weight."""
 
 
 class Job(NamedTuple):
@@ -150,9 +165,9 @@ class Apart:
 class Virtual:
     """Cells of whole nodes: bound to a real one when the tenant's first job there starts, until its last has ended."""
 
-    def __init__(self, chain: Chain, nodes: Mapping[str, int]) -> None:
+    def __init__(self, chain: cells.Chain, nodes: Mapping[str, int]) -> None:
         """`nodes` are cells by tenant."""
-        self._clusters = VirtualClusters(chain, {tenant: {NODE_LEVEL: count} for tenant, count in nodes.items()})
+        self._clusters = cells.VirtualClusters(chain, {tenant: {NODE_LEVEL: count} for tenant, count in nodes.items()})
         self._nodes = {
             tenant: Nodes(partial(self._clusters.bind, tenant, NODE_LEVEL), self._clusters.release) for tenant in nodes
         }
@@ -178,10 +193,10 @@ def room_of(way: str) -> Room:
     half = dict.fromkeys(TENANTS, NODES // 2)
     if way in (SPREAD, PACKED):
         return Quotas(NODES, {tenant: count * NODE_GPUS for tenant, count in half.items()}, spread=way == SPREAD)
-    return Apart(half) if way == APART else Virtual(Chain(CHAIN_FANS, NODES), half)
+    return Apart(half) if way == APART else Virtual(cells.Chain(CHAIN_FANS, NODES), half)
 
 
-def jobs(rng: random.Random, days: int) -> list[Job]:
+def jobs(rng: Chance, days: int) -> list[Job]:
     """What both tenants submit within so many days, by arrival."""
     found = []
     for tenant in TENANTS:
@@ -218,7 +233,7 @@ def delays(work: Sequence[Job], room: Room) -> list[float]:
     return found
 
 
-def run(seed: int, days: int, rng_of: Callable[[int], random.Random]) -> dict[str, Any]:
+def run(seed: int, days: int, rng_of: Callable[[int], Chance]) -> dict[str, Any]:
     """The same jobs in each way of sharing: figures of each tenant's delays, in seconds.
 
     `longer` is by how much a job waits longer than in a cluster of its tenant's own: the mean over all, and the most.
