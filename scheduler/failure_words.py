@@ -47,9 +47,25 @@ ALIKE = gettext_noop(
     "Held: it failed as another run of its owner did within 24 hours ({words}). Release it to try again, or cancel it."
 )
 RELEASED = gettext_noop("Released by a person, and tried again: {number} of {number_2}.")
+CANARY_FAILED = gettext_noop("Held: its canary did not pass. Look at why; then release it, or cancel it.")
+CANARY_WAITS = gettext_noop("Waiting: it enters the queue when its canary {code} has passed.")
+CANARY_RELEASED = gettext_noop("Released by a person, though its canary had not passed.")
 MESSAGES = (
     gettext_noop("{code} has failed with exit status {number}, and is tried again"),
     gettext_noop("{code} has failed, and is tried again"),
     gettext_noop("{code} has failed as before, and is held: release or cancel it"),
 )
-SENTENCES = (FAILED, UNJUDGED, AGAIN, NOT_AGAIN, TRIED, ALIKE, RELEASED, *MESSAGES, *CLASSES.values())
+SENTENCES = (
+    FAILED,
+    UNJUDGED,
+    AGAIN,
+    NOT_AGAIN,
+    TRIED,
+    ALIKE,
+    RELEASED,
+    CANARY_FAILED,
+    CANARY_WAITS,
+    CANARY_RELEASED,
+    *MESSAGES,
+    *CLASSES.values(),
+)

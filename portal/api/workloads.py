@@ -169,13 +169,13 @@ class Cancel(Api):
 
 
 class Release(Api):
-    """Releasing a workload that is held since it failed as before."""
+    """Releasing a workload that is held until a person says so: it failed as before, or its canary did."""
 
     scopes = {"POST": SUBMIT}
 
     @extend_schema(operation_id="workload_release", request=told.ReleaseIn, responses=told.WorkloadOut)
     def post(self, request: Request, code: str) -> Response:
-        """It is tried again, in its old place of the queue. Where it is not held for that, nothing changes."""
+        """It is back in the queue, if it has run in its old place. Where it is not held for that, nothing changes."""
         workload = workload_named(code)
         if not may(self.person(), "workload.release", workload):
             raise Http404(gettext("There is no workload {code!r} that is yours to release.").format(code=code))

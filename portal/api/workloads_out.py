@@ -80,6 +80,9 @@ class Submission(Strict):
         default=0,
         help_text="how often it is tried again where it failed by no fault of its own",
     )
+    canary = serializers.BooleanField(
+        default=False, help_text="it enters the queue only if the same command has run on one device before"
+    )
     count = serializers.IntegerField(min_value=1, max_value=ARRAY_MAX, default=1, help_text="tasks of an array")
     idempotency_key = serializers.CharField(
         max_length=70, allow_blank=True, default="", help_text="the same again gives the same workloads, for ever"
@@ -94,7 +97,7 @@ class CancelIn(Strict):
 
 
 class ReleaseIn(Strict):
-    """With `whole_array` every task of its array that is held so is released."""
+    """With `whole_array` every task of its array that waits for a person's word is released."""
 
     whole_array = serializers.BooleanField(default=False)
 

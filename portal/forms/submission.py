@@ -145,6 +145,13 @@ class SubmissionForm(StrictForm):
             "a GPU. A missing file or an error of its program is not tried again."
         ),
     )
+    canary = forms.BooleanField(
+        label=gettext_lazy("Canary"),
+        required=False,
+        help_text=gettext_lazy(
+            "The command runs on one GPU first, for at most 10 minutes; the gang enters the queue only if that passed."
+        ),
+    )
     tasks = forms.IntegerField(
         min_value=1,
         max_value=1_000,

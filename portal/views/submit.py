@@ -167,6 +167,7 @@ def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         "restore_command": said["restore_command"],
         "communication": said["communication"],
         "retries": said["retries"] or 0,
+        "canary": said["canary"],
         "secrets": said["secrets"],
         "idempotency_key": said["action"],
     }

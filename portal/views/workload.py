@@ -35,7 +35,7 @@ from scheduler.queries import forecast
 from scheduler.queries.levels import Level
 from scheduler.queries.moments import Moment, moment_of, shared
 from scheduler.queries.workload import EventLine, Explanation, explanation, present_of
-from scheduler.services import events, retries, workloads
+from scheduler.services import retries, workloads
 from scheduler.services.runs import HOLDING_STATES
 
 REFRESH_S = 10
@@ -183,7 +183,7 @@ class WorkloadLog(Page):
 
 
 class ReleaseWorkload(Page):
-    """Let a workload be tried again that is held since it failed as before."""
+    """Let a workload enter the queue that is held until a person says so: it, or its canary, has failed."""
 
     def post(self, request: HttpRequest, code: str) -> HttpResponse:
         """Do it; a second click finds it done and says so."""
@@ -192,7 +192,7 @@ class ReleaseWorkload(Page):
         person: Person = request.user  # type: ignore[assignment]
         did = retries.release(workload=workload, by=person)
         said = (
-            gettext("{code} is tried again, in its old place of the queue.").format(code=code)
+            gettext("{code} is back in the queue.").format(code=code)
             if did
             else gettext("{code} is not held for that any more; nothing was changed.").format(code=code)
         )
@@ -267,7 +267,7 @@ def can_cancel(person: Person, workload: Workload) -> bool:
 
 def can_release(person: Person, workload: Workload) -> bool:
     """Whether the button is shown."""
-    is_held = workload.state == Workload.State.HELD and workload.reason_code == events.ALIKE
+    is_held = workload.state == Workload.State.HELD and workload.reason_code in retries.RELEASABLE
     return is_held and may(person, "workload.release", workload)
 
 

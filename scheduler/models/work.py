@@ -71,6 +71,9 @@ class Workload(models.Model):
     array = models.UUIDField(null=True, blank=True, help_text="tasks of one array share it")
     array_index = models.PositiveIntegerField(null=True, blank=True)
     after = models.ForeignKey("self", models.PROTECT, null=True, blank=True, related_name="followers")
+    after_passed = models.BooleanField(
+        default=False, db_default=False, help_text="that is its canary, and it enters the queue only if that passed"
+    )
     command = ArrayField(models.TextField(), default=list, help_text="argument list, never a shell line")
     environment = models.JSONField(default=dict)
     secrets = SealedTexts(default=dict, help_text="variables that nobody is shown; gone when it has ended")

@@ -132,7 +132,7 @@ WITH {_HELD}, waited AS (
         - greatest(w.submitted_at, %(start)s))::bigint - coalesce(h.held_s, 0)))::bigint AS milli_s
     FROM scheduler_workload w LEFT JOIN held h ON h.workload_id = w.id
     WHERE w.cluster_id = %(cluster)s AND w.min_runtime_s > 0 AND w.state <> 'refused'
-        AND NOT (w.state = 'held' AND w.reason_code = 'waiting_after')
+        AND NOT (w.state = 'held' AND w.reason_code IN ('waiting_after', 'canary_failed'))
         AND w.submitted_at < %(end)s AND (w.ended_at IS NULL OR w.ended_at > %(start)s)
 )""" + _PAGE.format(
     top="""

@@ -92,23 +92,24 @@ class Delays:
 # Every mark says what is waited for from then on. Of marks of one instant the last one counts: a run that ended, then
 # what a pass said of it, then a run that started. To whom devices are promised is told so, whatever it waits for until
 # then: where enough was free when it was told, that is room in one place.
-SPANS = """
-marks AS (
+TOLD = """
     SELECT id, submitted_at AS at, 0 AS rank, 0::bigint AS number, '' AS code FROM chosen
-    UNION ALL
-    SELECT c.id, r.ended_at, 1, r.id, '' FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
-    WHERE r.ended_at IS NOT NULL AND r.ended_at < c.until
     UNION ALL
     SELECT c.id, d.at, 2, d.id, CASE
         WHEN d.action = 'hold' THEN 'held'
         WHEN d.code = 'waiting_capacity' AND (d.numbers->>'free_milli')::bigint >= c.size_milli THEN 'waiting_placement'
         ELSE d.code END
     FROM chosen c JOIN scheduler_decision d ON d.workload_id = c.id
-    WHERE d.action IN ('wait', 'claim', 'hold', 'release') AND d.at < c.until
+    WHERE d.action IN ('wait', 'claim', 'hold', 'release') AND d.at < c.until"""
+RAN = """
+    UNION ALL
+    SELECT c.id, r.ended_at, 1, r.id, '' FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
+    WHERE r.ended_at IS NOT NULL AND r.ended_at < c.until
     UNION ALL
     SELECT c.id, r.started_at, 3, r.id, NULL FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
-    WHERE r.started_at < c.until
-), spans AS (
+    WHERE r.started_at < c.until"""
+SPANS = """
+spans AS (
     SELECT m.id, m.code, extract(epoch FROM
         coalesce(lead(m.at) OVER (PARTITION BY m.id ORDER BY m.at, m.rank, m.number), c.until) - m.at)::bigint AS s
     FROM marks m JOIN chosen c ON c.id = m.id
@@ -117,18 +118,21 @@ OF_ONE_SQL = f"""
 WITH chosen AS (
     SELECT id, submitted_at, coalesce(ended_at, %(now)s) AS until, size_milli
     FROM scheduler_workload WHERE id = %(id)s
-), {SPANS}
+), marks AS ({TOLD}{RAN}), {SPANS}
 SELECT code, sum(s)::bigint FROM spans WHERE code IS NOT NULL GROUP BY code"""
 OF_NODE_SQL = f"""
 WITH chosen AS (
-    SELECT w.id, w.submitted_at, coalesce(w.first_started_at, %(now)s) AS until, w.size_milli,
-        CASE WHEN w.first_started_at IS NULL THEN 0
-            ELSE width_bucket(extract(epoch FROM w.first_started_at)::bigint, %(starts)s::bigint[]) END AS step
+    SELECT w.id, w.submitted_at, w.first_started_at AS until, w.size_milli,
+        width_bucket(extract(epoch FROM w.first_started_at)::bigint, %(starts)s::bigint[]) AS step
     FROM scheduler_workload w JOIN budgets_budgetnode n ON n.id = w.leaf_id
     WHERE w.cluster_id = %(cluster)s AND n.path @> ARRAY[%(node)s]::bigint[]
-        AND ((w.first_started_at >= %(start)s AND w.first_started_at < %(end)s)
-            OR (w.first_started_at IS NULL AND w.state = 'queued'))
-), {SPANS}
+        AND w.first_started_at >= %(start)s AND w.first_started_at < %(end)s
+    UNION ALL
+    SELECT w.id, w.submitted_at, %(now)s, w.size_milli, 0
+    FROM scheduler_workload w JOIN budgets_budgetnode n ON n.id = w.leaf_id
+    WHERE w.cluster_id = %(cluster)s AND n.path @> ARRAY[%(node)s]::bigint[]
+        AND w.state = 'queued' AND w.first_started_at IS NULL
+), marks AS ({TOLD}), {SPANS}
 SELECT c.step, spans.code, sum(s)::bigint, sum(s * c.size_milli)::bigint
 FROM spans JOIN chosen c ON c.id = spans.id WHERE spans.code IS NOT NULL GROUP BY 1, 2"""
 

@@ -150,7 +150,7 @@ def read(cluster: Cluster, start: datetime, end: datetime, nodes: set[str], now:
     rows = (
         Workload.objects.filter(Q(ended_at=None) | Q(ended_at__gt=start), cluster=cluster, submitted_at__lt=end)
         .exclude(state=Workload.State.REFUSED)
-        .exclude(state=Workload.State.HELD, reason_code=events.AFTER)
+        .exclude(state=Workload.State.HELD, reason_code__in=events.NOT_COME)
         .order_by("submitted_at", "code")
     )
     works: dict[int, Work] = {}

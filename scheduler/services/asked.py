@@ -64,6 +64,8 @@ class Asked:
     program: Mapping[str, str | bytes] = field(default_factory=dict)
     communication: Mapping[str, Any] | None = None
     retries: int = 0
+    canary: bool = False
+    after_passed: bool = False
     demo: bool = False
     idempotency_key: str = ""
 
@@ -89,6 +91,7 @@ def columns(request: Asked) -> dict[str, Any]:
         "restore_command": list(request.restore_command),
         "secrets": dict(request.secrets),
         "after": request.after,
+        "after_passed": request.after_passed,
         "command": list(request.command),
         "environment": dict(request.environment),
         "communication": request.communication and cassini.written_profile(cassini.read_profile(request.communication)),
@@ -127,9 +130,11 @@ def check(request: Asked) -> None:
     _check_checkpoint(request.checkpoint)
     _check_program(request.program)
     _check_communication(request.communication)
-    for name, flag in (("resumable", request.resumable), ("demo", request.demo)):
+    for name, flag in (("resumable", request.resumable), ("demo", request.demo), ("canary", request.canary)):
         if not isinstance(flag, bool):
             raise InputError(name, gettext("must be true or false, not {flag!r}").format(flag=flag))
+    if request.canary and request.size_milli <= WHOLE_DEVICE_MILLI:
+        raise InputError("canary", gettext("it asks for one device itself: only a gang has a canary"))
     if request.node is not None and (request.node.cluster_id != request.cluster.pk or request.node.retired_at):
         raise InputError(
             "node",

@@ -55,7 +55,11 @@ UNJUDGED = "failure_unjudged"
 """Of one that failed, and may be tried again once it is known why."""
 ALIKE = "failed_alike"
 """Of one that is not tried again by itself, since it failed as before: it waits for its owner's word."""
-ASIDE = (AFTER, UNJUDGED, ALIKE)
+CANARY = "canary_failed"
+"""Of one whose canary did not pass: it waits for its owner's word."""
+NOT_COME = (AFTER, CANARY)
+"""They have not entered the queue yet, and count as submitted when they do."""
+ASIDE = (*NOT_COME, UNJUDGED, ALIKE)
 """Held, but not by a pass: the engine sees none of these."""
 
 

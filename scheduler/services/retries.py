@@ -32,6 +32,8 @@ JUDGED_MAX = 200
 """Runs in one run of the task; the next goes on with the rest."""
 RANKS_READ, CHUNKS_READ, CHARS_READ = 64, 4, 64 * 1024
 """Of a run those ranks are read that ended first, and the end of what each printed."""
+RELEASABLE = (events.ALIKE, events.CANARY)
+"""Reason codes of those that are held until a person releases them."""
 TRIED_AGAIN = "tried_again"
 """Reason code of one that is back in the queue."""
 
@@ -170,9 +172,10 @@ def _decide(workload: Workload, action: str, code: str, text: str, at: datetime)
 
 
 def release(*, workload: Workload, by: Person | None, now: datetime | None = None) -> bool:
-    """Let a workload that is held since it failed as before be tried again, in its old place of the queue.
+    """Let a workload enter the queue that waits for a person's word, since it failed as before or its canary did.
 
-    Says False where it is not held for that.
+    In its old place, and that counts as a retry; one that had not come yet comes now. Says False where it is not held
+    for that.
 
     Raises:
         NotAllowed: it is not theirs.
@@ -182,11 +185,23 @@ def release(*, workload: Workload, by: Person | None, now: datetime | None = Non
     at = (now or timezone.now()).replace(microsecond=0)
     with events.changing(workload.cluster_id):
         row = Workload.objects.select_related("leaf", "cluster").get(pk=workload.pk)
-        if row.state != Workload.State.HELD or row.reason_code != events.ALIKE:
+        if row.state != Workload.State.HELD or row.reason_code not in RELEASABLE:
             return False
-        text = failure_words.RELEASED.format(number=row.retried + 1, number_2=row.retries)
-        _return(row, text, at, by)
+        if row.reason_code == events.CANARY:
+            _come(row, at, by)
+        else:
+            text = failure_words.RELEASED.format(number=row.retried + 1, number_2=row.retries)
+            _return(row, text, at, by)
     return True
+
+
+def _come(workload: Workload, at: datetime, by: Person | None) -> None:
+    """It enters the queue, as submitted now."""
+    text = failure_words.CANARY_RELEASED
+    values = {"state": Workload.State.QUEUED, "submitted_at": at, "reason_code": TRIED_AGAIN, "reason_text": text}
+    _change(workload, {**values, "reason_numbers": {}})
+    events.record(cluster_id=workload.cluster_id, kind=Kind.RELEASED, at=at, workload=workload, by=by)
+    events.wake(workload.cluster_id)
 
 
 def release_array(*, workload: Workload, by: Person | None, now: datetime | None = None) -> int:
@@ -197,7 +212,7 @@ def release_array(*, workload: Workload, by: Person | None, now: datetime | None
     """
     if workload.array is None:
         return int(release(workload=workload, by=by, now=now))
-    held = Workload.objects.filter(array=workload.array, state=Workload.State.HELD, reason_code=events.ALIKE)
+    held = Workload.objects.filter(array=workload.array, state=Workload.State.HELD, reason_code__in=RELEASABLE)
     with events.changing(workload.cluster_id):
         rows = list(held.select_related("leaf", "cluster").order_by("pk"))
         return sum(release(workload=row, by=by, now=now) for row in rows)

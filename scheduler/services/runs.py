@@ -306,19 +306,40 @@ FOLLOW_SQL = """
 UPDATE scheduler_workload w SET state = 'queued', submitted_at = t.at, reason_code = '', reason_text = ''
 FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, at)
 WHERE w.after_id = t.id AND w.state = 'held' AND w.reason_code = %s
+AND (NOT w.after_passed OR EXISTS (
+    SELECT 1 FROM scheduler_run r WHERE r.workload_id = t.id AND r.end_reason IN ('finished', 'time_limit')))
+RETURNING w.id, t.at
+"""
+"""A canary has passed that finished, or ran without an error for as long as it might."""
+STAY_SQL = """
+UPDATE scheduler_workload w SET reason_code = %s, reason_text = %s
+FROM unnest(%s::bigint[], %s::timestamptz[]) AS t(id, at)
+WHERE w.after_id = t.id AND w.state = 'held' AND w.reason_code = %s
 RETURNING w.id, t.at
 """
 
 
 def release_all_followers(cluster_id: int, over: Mapping[int, datetime]) -> None:
-    """Workloads have ended at these instants: those submitted to come after them enter the queue, as submitted then."""
+    """Workloads have ended at these instants: those submitted to come after them enter the queue, as submitted then.
+
+    A gang whose canary did not pass stays held.
+    """
     if not over:
         return
     with connection.cursor() as cursor:
         cursor.execute(FOLLOW_SQL, [list(over), list(over.values()), events.AFTER])
         followers = sorted(cursor.fetchall())
+        failed: list[Any] = [events.CANARY, failure_words.CANARY_FAILED, list(over), list(over.values()), events.AFTER]
+        cursor.execute(STAY_SQL, failed)
+        staying = sorted(cursor.fetchall())
+    _log(
+        cluster_id,
+        [
+            *(Entry(Kind.RELEASED, workload_id=pk, at=at) for pk, at in followers),
+            *(Entry(Kind.HELD, workload_id=pk, data={"code": events.CANARY}, at=at) for pk, at in staying),
+        ],
+    )
     if followers:
-        _log(cluster_id, [Entry(Kind.RELEASED, workload_id=pk, at=at) for pk, at in followers])
         events.wake(cluster_id)
 
 

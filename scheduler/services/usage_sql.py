@@ -93,7 +93,7 @@ asking AS (
         coalesce(extract(epoch FROM w.ended_at)::bigint, %(now)s) AS ends
     FROM scheduler_workload w JOIN budgets_budgetnode n ON n.id = w.leaf_id
     WHERE w.cluster_id = %(cluster)s AND w.min_runtime_s > 0 AND w.state <> 'refused'
-        AND NOT (w.state = 'held' AND w.reason_code = 'waiting_after')
+        AND NOT (w.state = 'held' AND w.reason_code IN ('waiting_after', 'canary_failed'))
         AND w.submitted_at < to_timestamp(%(end)s)
         AND (w.ended_at IS NULL OR w.ended_at > to_timestamp(%(start)s))
 ), largest AS (

@@ -18,6 +18,7 @@ from budgets import queries
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Limit, Person
+from scheduler import failure_words
 from scheduler.engine import Policy, Reason, refusal
 from scheduler.models import WHOLE_DEVICE_MILLI, Advice, Decision, Node, Run, Workload
 from scheduler.services import advice, agents, asked, events, policies, predictions, runs
@@ -30,6 +31,8 @@ DEBUG_CONTRACT_S = 900
 """A debug run: a contract of at most 15 min, and at most one node (semantics.md section 10)."""
 LARGE_PART = 16
 """A large gang: at least this part of the cluster."""
+CANARY_S = 600
+"""How long a canary may run: whoever ran for so long without an error has passed."""
 ARRAY_MAX = 1_000
 """Tasks of one array."""
 
@@ -87,6 +90,7 @@ def submit(
     program: Mapping[str, str | bytes] | None = None,
     communication: Mapping[str, Any] | None = None,
     retries: int = 0,
+    canary: bool = False,
     demo: bool = False,
     idempotency_key: str = "",
     now: datetime | None = None,
@@ -118,6 +122,8 @@ def submit(
         communication: what it sends in each iteration, measured where nobody else used the network, as
             `engine.cassini.read_profile` has it; what starts beside it is shifted by that. None is unsaid.
         retries: how often it is tried again where it failed by no fault of its own (services.retries), at most 3.
+        canary: it enters the queue only if the same command has run on one device before, without an error, to its end
+            or for CANARY_S; else it is held until its owner releases it (`services.retries`).
         demo: its command is one of the demo's own.
         idempotency_key: the submitter's own name for this submission.
         now: when; default is the clock's.
@@ -150,6 +156,7 @@ def submit(
         program=program or {},
         communication=communication,
         retries=retries,
+        canary=canary,
         demo=demo,
         idempotency_key=idempotency_key,
     )
@@ -169,6 +176,8 @@ def submit_array(*, count: int, now: datetime | None = None, **request: object) 
             "count", gettext("must be 1 to {array_max}, not {count!r}").format(array_max=ARRAY_MAX, count=count)
         )
     one = Asked(**request)  # type: ignore[arg-type]
+    if one.canary and count > 1:
+        raise InputError("canary", gettext("the tasks of an array are not tried out: the first of them shows as much"))
     if not isinstance(one.environment, Mapping):
         raise InputError("environment", gettext("must be names with texts"))
     tasks = [
@@ -198,8 +207,40 @@ def _submit(requests: Sequence[Asked], *, array: uuid.UUID | None, now: datetime
         return known
     found = advice.look(first)
     with transaction.atomic():
-        answer = _at_the_door(first, _keep_leaf(first.leaf), at, found)
+        leaf = _keep_leaf(first.leaf)
+        answer = _at_the_door(first, leaf, at, found)
+        if first.canary and answer.reason is None:
+            requests = [_after_its_canary(first, leaf, answer, at)]
         return _store(requests, answer, array, at)
+
+
+def _after_its_canary(request: Asked, leaf: BudgetNode, answer: Answer, at: datetime) -> Asked:
+    """Submit the canary of a gang: its command on one device, with the shortest contract if the gang has any.
+
+    Raises:
+        InputError: the rules of the door refuse it.
+    """
+    contract_s = min(request.min_runtime_s, answer.room.policy.min_runtime_min_s)
+    asks = replace(
+        request,
+        size_milli=WHOLE_DEVICE_MILLI,
+        min_runtime_s=contract_s,
+        time_limit_s=max(CANARY_S, contract_s),
+        name=f"{request.name} canary".strip()[: asked.NAME_LENGTH],
+        resumable=False,
+        save_command=(),
+        restore_command=(),
+        environment={**request.environment, "ALLOTMENT_CANARY": "1"},
+        communication=None,
+        retries=0,
+        canary=False,
+        idempotency_key=f"{request.idempotency_key}/canary"[-asked.KEY_LENGTH :] if request.idempotency_key else "",
+    )
+    told = _at_the_door(asks, leaf, at, Look())
+    if told.reason is not None:
+        raise InputError("canary", told.reason.text)
+    (canary,) = _store([asks], told, None, at)
+    return replace(request, after=canary, after_passed=True)
 
 
 def _at_the_door(request: Asked, leaf: BudgetNode, at: datetime, found: Look) -> Answer:
@@ -380,6 +421,8 @@ def _row(
         assert request.after is not None
         row.state, row.reason_code = Workload.State.HELD, events.AFTER
         row.reason_text = f"Waiting: it enters the queue when {request.after.code} has ended."
+        if request.after_passed:
+            row.reason_text = failure_words.CANARY_WAITS.format(code=request.after.code)
         row.reason_numbers = {"after": request.after.code}
     return row
 

@@ -41,9 +41,9 @@ def present(cluster: Cluster, instant: datetime) -> list[Presence]:
 
     Who failed and may be tried again is there; who waits for another's end has not come yet.
     """
-    after = Q(state="held", reason_code=events.AFTER)
+    not_come = Q(state="held", reason_code__in=events.NOT_COME)
     is_open = Q(cluster=cluster, state__in=Workload.OPEN_STATES)
-    open_rows = Workload.objects.filter(is_open).exclude(after).order_by()
+    open_rows = Workload.objects.filter(is_open).exclude(not_come).order_by()
     first = open_rows.order_by("submitted_at").values_list("submitted_at", flat=True).first()
     if first is None:
         return []

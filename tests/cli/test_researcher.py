@@ -83,9 +83,11 @@ def test_retries_are_asked_for_and_what_is_held_for_failing_alike_is_released(ad
     Workload.objects.filter(pk=row.pk).update(state="held", reason_code="failed_alike", reason_text="Held: it failed.")
     assert "tried again" in ada("show", row.code).out
     done = ada("release", row.code)
-    assert (done.code, done.out) == (DONE, f"{row.code} is tried again\n")
+    assert (done.code, done.out) == (DONE, f"{row.code} is back in the queue\n")
     row.refresh_from_db()
     assert (row.state, row.retried) == ("queued", 1)
+    gang = submitted(ada, "--gpus", "4", "--canary")
+    assert (gang.after_passed, gang.after.size_milli) == (True, 1_000)
     ada("cancel", row.code)
     assert ada("release", row.code).out == f"{row.code} is not held for that: cancelled\n"
 

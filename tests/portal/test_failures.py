@@ -69,7 +69,7 @@ def test_the_owner_releases_what_is_held_on_its_page(lab: Laboratory, failed: Wo
     client = as_person(lab.ada)
     assert "Try it again" in client.get(address).content.decode()
     answer = client.post(f"{address}release/", follow=True).content.decode()
-    assert f"{failed.code} is tried again, in its old place of the queue." in answer
+    assert f"{failed.code} is back in the queue." in answer
     failed.refresh_from_db()
     assert (failed.state, failed.retried, failed.reason_code) == ("queued", 2, "tried_again")
     assert "nothing was changed" in client.post(f"{address}release/", follow=True).content.decode()
@@ -90,6 +90,12 @@ def test_retries_are_asked_for_by_form_and_api(calm: Laboratory, as_person: AsPe
     assert Workload.objects.get().retries == 3
     refused = client.post("/workloads/new/", form(client, retries="4"))
     assert (refused.status_code, "id_retries_error" in refused.content.decode()) == (400, True)
+    assert client.post("/workloads/new/", form(client, size="4", canary="on")).status_code == 302
+    gang = Workload.objects.get(after_passed=True)
+    assert (gang.size_milli, gang.state, gang.after.size_milli) == (4_000, "held", 1_000)
+    assert f"when its canary {gang.after.code} has passed" in client.get(f"/workloads/{gang.code}/").content.decode()
+    refused = client.post("/workloads/new/", form(client, size="4", canary="on", tasks="3")).content.decode()
+    assert "id_canary_error" in refused
     body = {"cluster": "north", "leaf": "A1", "size_milli": 1_000, "min_runtime_s": 600, "command": ["true"]}
     answer = client.post("/api/v1/workloads/", {**body, "retries": 1}, "application/json")
     assert (answer.status_code, answer.json()[0]["retries"]) == (201, 1)

@@ -42,6 +42,7 @@ OPTIONS = {
     "secrets": "--secret",
     "communication": "--communication",
     "retries": "--retries",
+    "canary": "--canary",
     "count": "--array",
     "program": "--program",
 }
@@ -94,6 +95,7 @@ class Memory(click.ParamType):
     "--retries", type=click.IntRange(0, 3), default=0, metavar="N",
     help="Try it again up to so many times where it failed by no fault of its own.",
 )  # fmt: skip
+@click.option("--canary", is_flag=True, help="Have it run on one device first, and the gang only if that passed.")
 @click.option(
     "-a",
     "--array",
@@ -189,6 +191,7 @@ def asked(said: dict[str, Any]) -> dict[str, Any]:
         "secrets": dict(secret(each) for each in said["secret"]),
         "communication": communication(said["communication"]),
         "retries": said["retries"],
+        "canary": said["canary"],
         "count": said["array"],
     }
 

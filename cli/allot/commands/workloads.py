@@ -194,15 +194,15 @@ def cancel(app: App, *, codes: Sequence[str], reason: str, whole_array: bool) ->
     return _each(app, codes, "cancel", {"reason": reason, "whole_array": whole_array}, said)
 
 
-@click.command(short_help="Let workloads be tried again that are held.")
+@click.command(short_help="Let workloads go on that wait for your word.")
 @click.argument("codes", metavar="ID...", nargs=-1, required=True, shell_complete=complete.my_open_workloads)
 @click.option("--array", "whole_array", is_flag=True, help="With every other task of its array that is held.")
 @asks
 def release(app: App, *, codes: Sequence[str], whole_array: bool) -> int:
-    """Let workloads be tried again that are held since they failed as before, in their old places of the queue."""
+    """Let workloads enter the queue that are held since they failed as before, or their canaries did."""
 
     def said(row: Mapping[str, Any]) -> str:
-        return "is tried again" if row["state"] == "queued" else f"is not held for that: {row['state']}"
+        return "is back in the queue" if row["state"] == "queued" else f"is not held for that: {row['state']}"
 
     return _each(app, codes, "release", {"whole_array": whole_array}, said)
 
