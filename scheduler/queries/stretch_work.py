@@ -156,9 +156,19 @@ def read(cluster: Cluster, start: datetime, end: datetime, nodes: set[str], now:
     works: dict[int, Work] = {}
     users: dict[int | None, str] = {None: ""}
     groups: dict[str, str] = {"": ""}
-    for pk, *what, submitted_at, first_started_at, ended_at, progress_s, limit_s, cpu, mib, owner_id, name in (
-        rows.values_list(*WORKLOAD)
-    ):
+    for (
+        pk,
+        *what,
+        submitted_at,
+        first_started_at,
+        ended_at,
+        progress_s,
+        limit_s,
+        cpu,
+        mib,
+        owner_id,
+        name,
+    ) in rows.values_list(*WORKLOAD):
         instants = [second(submitted_at), second(first_started_at), second(ended_at)]
         # Whoever reads the scenario learns what recurs, and not what it is called.
         user = users.setdefault(owner_id, f"u{len(users)}")
