@@ -14,6 +14,8 @@ from .windows import FOR_EVER_S, Window
 
 SERVED_MOST = 1 << 62
 """The rank of a side without shares."""
+RANKS_KEPT = 1_000
+"""So many different ranks of siblings are remembered with their versions."""
 BENT = (0, 0, 0, -FOR_EVER_S)
 """A line that holds for no instant: served at an instant, growth in a second, that instant, the last one."""
 
@@ -207,14 +209,39 @@ class Level:
 
 
 class HeldLevel(Level):
-    """The children of one node, ranked by what they hold: ranks stay until somebody starts, leaves or asks."""
+    """The children of one node, ranked by what they hold: ranks stay until somebody starts, leaves or asks.
 
-    __slots__ = ("_order",)
+    They change often, and soon come back, as when a trial is rolled back: the same ranks have the same version.
+    """
+
+    __slots__ = ("_known", "_newest", "_order")
 
     def __init__(self, order: TreeOrder) -> None:
         """Nobody is compared yet."""
         super().__init__()
         self._order = order
+        self._known: dict[tuple[tuple[str, int], ...], tuple[int, dict[str, int], dict[str, frozenset[str]]]] = {}
+        self._newest = 0
+        self._until_s = FOR_EVER_S
+
+    def bring_to(self, now_s: int) -> int:
+        """Rank anew where somebody started, left or asked, and return the version."""
+        if self.is_stale:
+            ranks = self._rank(now_s)
+            if ranks != self.ranks:
+                self.version, self.ranks, self._beaten = self._known_as(ranks)
+            self.is_stale = False
+        return self.version
+
+    def _known_as(self, ranks: dict[str, int]) -> tuple[int, dict[str, int], dict[str, frozenset[str]]]:
+        key = tuple(ranks.items())
+        found = self._known.get(key)
+        if found is None:
+            if len(self._known) >= RANKS_KEPT:
+                self._known.clear()
+            self._newest += 1
+            found = self._known[key] = self._newest, ranks, {}
+        return found
 
     def _rank(self, now_s: int) -> dict[str, int]:
         key = self._order.funded_key
@@ -226,7 +253,6 @@ class HeldLevel(Level):
             last = figure
             ranks[name] = rank
         ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
-        self._until_s = FOR_EVER_S
         return ranks
 
 

@@ -38,8 +38,17 @@ def read(cluster: Cluster, start: datetime, end: datetime) -> tuple[list[Node], 
     nodes: list[Node] = []
     for pk, name, size, rack, rail, leaf, cpu_milli, memory_mib, retired_at in rows:
         if pk in spells and spells[pk][0][1] < end:
-            beside = {"cpu_milli": cpu_milli or None, "memory_mib": memory_mib or None}
-            nodes.append(Node(name, size * WHOLE_DEVICE_MILLI, rack or "", rail=rail, leaf=leaf, **beside))
+            nodes.append(
+                Node(
+                    name,
+                    size * WHOLE_DEVICE_MILLI,
+                    rack or "",
+                    rail=rail,
+                    leaf=leaf,
+                    cpu_milli=cpu_milli or None,
+                    memory_mib=memory_mib or None,
+                )
+            )
             events += _health(name, spells[pk], retired_at, start, end)
     events += _windows(cluster, {pk: name for pk, name in names.items() if pk in spells}, start, end)
     return nodes, sorted(events, key=lambda event: event.at_s)

@@ -36,8 +36,10 @@ def on(cluster: Cluster) -> dict[int, Limits]:
     """The limits of all nodes of a cluster that have any, by the node's id."""
     rows = Limit.objects.filter(cluster=cluster)
     return {
-        pk: Limits(*values)
-        for pk, *values in rows.values_list("node_id", "minimum_milli", "maximum_milli", "factor_milli")
+        pk: Limits(minimum_milli, maximum_milli, factor_milli)
+        for pk, minimum_milli, maximum_milli, factor_milli in rows.values_list(
+            "node_id", "minimum_milli", "maximum_milli", "factor_milli"
+        )
     }
 
 

@@ -361,7 +361,7 @@ def least_maximum(leaf: BudgetNode, cluster: Cluster) -> tuple[str, int] | None:
     """The node at or above a leaf that may hold least on a cluster, by its name, and how much; None without a bound."""
     rows = Limit.objects.filter(cluster=cluster, node__in=leaf.path, maximum_milli__isnull=False)
     found = rows.order_by("maximum_milli", "node__code").values_list("node__name", "maximum_milli").first()
-    return None if found is None else (found[0], found[1])
+    return None if found is None or found[1] is None else (found[0], found[1])
 
 
 def has_host_room(request: Asked) -> bool:

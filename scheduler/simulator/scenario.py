@@ -168,9 +168,10 @@ def _cluster(value: object, path: str) -> list[Node]:
     if not racks and cluster.has("nodes_per_rack"):
         per_rack = cluster.need("nodes_per_rack", positive)
         racks = {name: f"r{index // per_rack + 1:03d}" for index, name in enumerate(sizes)}
-    cores = cluster.take("cpus", lambda each, where: _of_nodes(each, where, sizes, positive), {})
+    nothing: dict[str, int] = {}
+    cores = cluster.take("cpus", lambda each, where: _of_nodes(each, where, sizes, positive), nothing)
     cpu_milli = {name: number * 1_000 for name, number in cores.items()}
-    memory_mib = cluster.take("memory_gib", lambda each, where: _of_nodes(each, where, sizes, memory), {})
+    memory_mib = cluster.take("memory_gib", lambda each, where: _of_nodes(each, where, sizes, memory), nothing)
     cluster.finish()
     return [
         Node(

@@ -139,11 +139,12 @@ def steady_shares(nodes: Iterable[BudgetNode], total_milli: int) -> dict[str, in
     levels = [(total_milli, children.get(None, []))]
     while levels:
         room_milli, level = levels.pop()
+        weights = [node.shares * node.factor_milli if node.parent is not None else 1 for node in level]
+        whole = sum(weights) or 1  # parts of 1, so that the halvings are fine enough for thousandths
         portions = [
-            Portion(node.shares * node.factor_milli, node.minimum_milli, node.maximum_milli) if node.parent is not None
-            else Portion(1)
-            for node in level
-        ]  # fmt: skip
+            Portion(weight / whole, node.minimum_milli, node.maximum_milli)
+            for weight, node in zip(weights, level, strict=True)
+        ]
         for node, share in zip(level, fair_shares(room_milli, portions), strict=True):
             found[node.id] = share
             if node.id in children:
