@@ -61,6 +61,7 @@ def test_all_read_why_it_failed_and_only_those_inside_what_it_printed(
         assert "store-7" not in as_person(person).get("/api/v1/clusters/north/runs/").content.decode()
 
 
+@pytest.mark.long
 def test_the_owner_releases_what_is_held_on_its_page(lab: Laboratory, failed: Workload, as_person: AsPerson) -> None:
     held(lab, failed)
     address = f"/workloads/{failed.code}/"
@@ -104,6 +105,7 @@ def test_retries_are_asked_for_by_form_and_api(calm: Laboratory, as_person: AsPe
         assert (answer.status_code, "retries" in answer.content.decode()) == (400, True)
 
 
+@pytest.mark.long
 def test_pages_sum_failures_and_delays(lab: Laboratory, failed: Workload, as_person: AsPerson) -> None:
     judge(lab)
     client = as_person(lab.nil)

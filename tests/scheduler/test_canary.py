@@ -12,6 +12,8 @@ from scheduler.models import Run, Workload
 from scheduler.services import retries, runs, workloads
 from tests.scheduler.conftest import World, at, second_of
 
+LONG = pytest.mark.long
+
 
 @pytest.fixture
 def world(make_world: Callable[..., World]) -> World:
@@ -54,7 +56,7 @@ def test_a_canary_is_the_same_command_on_one_device_for_a_short_time(world: Worl
     assert free.min_runtime_s == 0
 
 
-@pytest.mark.parametrize("code", [runs.FINISHED, runs.TIME_LIMIT])
+@pytest.mark.parametrize("code", [runs.FINISHED, pytest.param(runs.TIME_LIMIT, marks=LONG)])
 def test_the_gang_enters_when_its_canary_finished_or_ran_without_an_error(world: World, code: str) -> None:
     gang, canary = tried_out(world)
     end(canary, 100, code)
@@ -65,7 +67,7 @@ def test_the_gang_enters_when_its_canary_finished_or_ran_without_an_error(world:
     assert gang.state == "running"
 
 
-@pytest.mark.parametrize("how", ["failed", "lost", "cancelled"])
+@pytest.mark.parametrize("how", ["failed", pytest.param("lost", marks=LONG), pytest.param("cancelled", marks=LONG)])
 def test_else_it_is_held_until_a_person_releases_it(world: World, how: str) -> None:
     gang, canary = tried_out(world)
     follower = world.submit("B", after=gang, now=5)
@@ -86,21 +88,23 @@ def test_else_it_is_held_until_a_person_releases_it(world: World, how: str) -> N
     assert not retries.release(workload=gang, by=None, now=at(301))
 
 
+@pytest.mark.long
 def test_submitted_again_it_is_the_same_gang_with_the_same_canary(world: World, person: Person) -> None:
     made = [world.submit("A", gpus=4, canary=True, idempotency_key="once") for _ in range(2)]
     assert made[0].pk == made[1].pk
     assert Workload.objects.count() == 2
 
 
+@pytest.mark.long
 def test_what_is_refused_at_the_door_has_no_canary(world: World) -> None:
     assert world.submit("A", gpus=4, min_runtime_s=10**6, canary=True).state == "refused"
     assert Workload.objects.count() == 1
 
 
-@pytest.mark.parametrize(("gpus", "canary", "count"), [(1, True, 1), (4, "yes", 1), (4, True, 3)])
-def test_only_a_gang_has_one(world: World, gpus: int, canary: object, count: int) -> None:
+def test_only_a_gang_has_one(world: World) -> None:
     asks = {"cluster": world.cluster, "leaf": world.leaves["A"], "owner": None, "command": ["train"]}
-    with pytest.raises(InputError) as caught:
-        workloads.submit_array(count=count, size_milli=gpus * 1_000, min_runtime_s=3_600, canary=canary, **asks)
-    assert caught.value.field == "canary"
+    for gpus, canary, count in ((1, True, 1), (4, "yes", 1), (4, True, 3)):
+        with pytest.raises(InputError) as caught:
+            workloads.submit_array(count=count, size_milli=gpus * 1_000, min_runtime_s=3_600, canary=canary, **asks)
+        assert caught.value.field == "canary"
     assert not Workload.objects.exists()

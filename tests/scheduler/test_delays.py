@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
+
 from scheduler.failures import FailureClass, Origin
 from scheduler.models import Decision, LogChunk, Rank, Run, Workload
 from scheduler.queries import delays, failed
@@ -27,6 +29,7 @@ def seconds(found: Sequence[Delay]) -> dict[str, int]:
     return {each.cause.value: each.waited_s for each in found if each.waited_s}
 
 
+@pytest.mark.long
 def test_a_gang_waits_for_room_in_one_place_while_enough_is_free(make_world: Callable[..., World]) -> None:
     world = make_world(nodes={"h1": 8, "h2": 8})
     for _ in range(2):
