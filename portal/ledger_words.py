@@ -106,11 +106,30 @@ def diffs_of(entry: LedgerEntry, names: Mapping[int, str], people: Mapping[int, 
     before, after = entry.before or {}, entry.after or {}
     if entry.verb == "share.changed":
         return share_diffs(before.get("shares", []), after.get("shares", []))
+    if entry.verb == "limits.changed":
+        return limit_diffs(before, after)
     found = []
     for key in dict.fromkeys([*before, *after]):
         old, new = before.get(key), after.get(key)
         if old != new:
             found.append(Diff(said(key.replace("_", " ")), *(_said(key, value, names, people) for value in (old, new))))
+    return found
+
+
+def limit_diffs(before: Mapping, after: Mapping) -> list[Diff]:
+    """What a node should, and may, hold, in the cluster's units, and what its shares count times."""
+    names = {
+        "minimum_milli": gettext("Minimum"),
+        "maximum_milli": gettext("Maximum"),
+        "factor_milli": gettext("Weight"),
+    }
+    found = []
+    for key, name in names.items():
+        old, new = (
+            formats.NOT_APPLICABLE if each.get(key) is None else formats.units(each[key]) for each in (before, after)
+        )
+        if old != new:
+            found.append(Diff(name, old, new))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from portal import formats
+from portal.ledger_words import Diff, limit_diffs
 from scheduler.loop import look_at
 from scheduler.services import limits, policies
 from scheduler.services.limits import Limits
@@ -89,3 +91,11 @@ def test_pages_show_the_numbers_of_the_order_in_force(lab, as_person):
     policies.change(cluster=lab.cluster, knobs={"tree_order": "drf"})
     look_at(lab.cluster.pk, is_due=True)
     assert "Dominant share = the largest part" in said(reader.get("/queue/north/"))
+
+
+def test_the_ledger_says_them_in_units():
+    before = {"minimum_milli": 0, "maximum_milli": None, "factor_milli": 1_000}
+    after = {"minimum_milli": 0, "maximum_milli": 12_000, "factor_milli": 1_500}
+    assert limit_diffs(before, after) == [
+        Diff("Maximum", formats.NOT_APPLICABLE, "12"), Diff("Weight", "1", formats.units(1_500)),
+    ]  # fmt: skip
