@@ -21,7 +21,7 @@ SAID = [
     ("bash: torchrum: command not found", C.COMMAND),
     ("sh: 1: pyhton: not found", C.COMMAND),
     ("FileNotFoundError: [Errno 2] No such file or directory: '/data/train.bin'", C.MISSING_FILE),
-    ("python: can't open file '/home/a/trian.py': [Errno 2] No such file or directory", C.MISSING_FILE),
+    ("python: can't open file 'trian.py': [Errno 2] No such file or directory", C.MISSING_FILE),
     ("PermissionError: [Errno 13] Permission denied: '/data/out'", C.PERMISSION),
     ("OSError: [Errno 122] Disk quota exceeded", C.QUOTA),
     ("RuntimeError: CUDA error: invalid device ordinal", C.DEVICE),
