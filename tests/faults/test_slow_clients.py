@@ -171,9 +171,9 @@ def test_requests_that_come_together_are_answered_one_after_the_other(web: Web) 
 
 
 def test_a_long_answer_comes_whole_to_one_who_reads_slowly(
-    calm: Laboratory, as_person: Callable[[Person], Client], web: Web
+    lab: Laboratory, as_person: Callable[[Person], Client], web: Web
 ) -> None:
-    session = as_person(calm.ada).cookies["sessionid"].value.encode()
+    session = as_person(lab.ada).cookies["sessionid"].value.encode()
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.connect(("127.0.0.1", web.port))
