@@ -91,32 +91,37 @@ class Delays:
 
 # Every mark says what is waited for from then on. Of marks of one instant the last one counts: a run that ended, then
 # what a pass said of it, then a run that started. To whom devices are promised is told so, whatever it waits for until
-# then: where enough was free when it was told, that is room in one place.
+# then: where enough was free when it was told, that is room in one place. OFFSET 0 has decisions looked up workload by
+# workload: their table holds years, which would all be read and hashed.
 TOLD = """
-    SELECT id, submitted_at AS at, 0 AS rank, 0::bigint AS number, '' AS code FROM chosen
+    SELECT id, until, size_milli, step, submitted_at AS at, 0 AS rank, 0::bigint AS number, '' AS code FROM chosen
     UNION ALL
-    SELECT c.id, d.at, 2, d.id, CASE
+    SELECT c.id, c.until, c.size_milli, c.step, d.at, 2, d.id, CASE
         WHEN d.action = 'hold' THEN 'held'
         WHEN d.code = 'waiting_capacity' AND (d.numbers->>'free_milli')::bigint >= c.size_milli THEN 'waiting_placement'
         ELSE d.code END
-    FROM chosen c JOIN scheduler_decision d ON d.workload_id = c.id
-    WHERE d.action IN ('wait', 'claim', 'hold', 'release') AND d.at < c.until"""
+    FROM chosen c CROSS JOIN LATERAL (
+        SELECT id, at, action, code, numbers FROM scheduler_decision
+        WHERE workload_id = c.id AND action IN ('wait', 'claim', 'hold', 'release') AND at < c.until OFFSET 0
+    ) d"""
 RAN = """
     UNION ALL
-    SELECT c.id, r.ended_at, 1, r.id, '' FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
+    SELECT c.id, c.until, c.size_milli, c.step, r.ended_at, 1, r.id, ''
+    FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
     WHERE r.ended_at IS NOT NULL AND r.ended_at < c.until
     UNION ALL
-    SELECT c.id, r.started_at, 3, r.id, NULL FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
+    SELECT c.id, c.until, c.size_milli, c.step, r.started_at, 3, r.id, NULL
+    FROM chosen c JOIN scheduler_run r ON r.workload_id = c.id
     WHERE r.started_at < c.until"""
 SPANS = """
 spans AS (
-    SELECT m.id, m.code, extract(epoch FROM
-        coalesce(lead(m.at) OVER (PARTITION BY m.id ORDER BY m.at, m.rank, m.number), c.until) - m.at)::bigint AS s
-    FROM marks m JOIN chosen c ON c.id = m.id
+    SELECT step, size_milli, code, extract(epoch FROM
+        coalesce(lead(at) OVER (PARTITION BY id ORDER BY at, rank, number), until) - at)::bigint AS s
+    FROM marks
 )"""
 OF_ONE_SQL = f"""
 WITH chosen AS (
-    SELECT id, submitted_at, coalesce(ended_at, %(now)s) AS until, size_milli
+    SELECT id, submitted_at, coalesce(ended_at, %(now)s) AS until, size_milli, 0 AS step
     FROM scheduler_workload WHERE id = %(id)s
 ), marks AS ({TOLD}{RAN}), {SPANS}
 SELECT code, sum(s)::bigint FROM spans WHERE code IS NOT NULL GROUP BY code"""
@@ -133,8 +138,8 @@ WITH chosen AS (
     WHERE w.cluster_id = %(cluster)s AND n.path @> ARRAY[%(node)s]::bigint[]
         AND w.state = 'queued' AND w.first_started_at IS NULL
 ), marks AS ({TOLD}), {SPANS}
-SELECT c.step, spans.code, sum(s)::bigint, sum(s * c.size_milli)::bigint
-FROM spans JOIN chosen c ON c.id = spans.id WHERE spans.code IS NOT NULL GROUP BY 1, 2"""
+SELECT step, code, sum(s)::bigint, sum(s * size_milli)::bigint FROM spans GROUP BY 1, 2"""
+"""Before the first start there are no runs."""
 
 
 def of_workload(workload: Workload, now: datetime) -> list[Delay]:

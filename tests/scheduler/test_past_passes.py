@@ -15,7 +15,7 @@ from scheduler.engine import Plan, decide
 from scheduler.loop import live_on, run_pass
 from scheduler.models import Decision, Node, Pass, Workload
 from scheduler.queries.replay import replay
-from scheduler.services import nodes, policies, workloads
+from scheduler.services import nodes, policies, retries, workloads
 from tests.scheduler.conftest import DAY, World, at, check_books
 
 TREE = {"A": (6_000, {"A1": 5_000, "A2": 3_000}), "B": (3_000, {"B1": 10_000}), "C": 1_000, "D": 0}
@@ -37,6 +37,7 @@ class RandomWorld:
         for step in range(steps):
             now = step * every
             live_on(self.world.cluster, at(now))
+            retries.judge(at(now))
             for _ in range(self.random.randrange(4)):
                 self.random.choice(self.doings())(now)
             for _ in range(self.random.choice([1, 1, 2])):
@@ -47,7 +48,7 @@ class RandomWorld:
     def doings(self) -> list[Callable[[int], None]]:
         """What may happen, the common more often."""
         rare = [self.change_shares, self.change_health, self.drain, self.maintain, self.change_policy, self.close]
-        return [self.submit] * 14 + [self.cancel] * 3 + rare
+        return [self.submit] * 14 + [self.cancel] * 3 + [self.release] + rare
 
     def submit(self, now: int) -> None:
         draw = self.random
@@ -62,13 +63,19 @@ class RandomWorld:
             node=draw.choice(list(Node.objects.all())) if draw.random() < 0.1 else None,
             time_limit_s=2_400 if draw.random() < 0.2 else None,
             after=Workload.objects.order_by("?").first() if draw.random() < 0.1 else None,
-            sim={**sim, "exit_delay_s": draw.randrange(50)},
+            retries=draw.choice([0, 0, 1, 3]),
+            sim={**sim, "exit_delay_s": draw.randrange(50), "exit_code": draw.choice([0, 0, 1, 127])},
         )
 
     def cancel(self, now: int) -> None:
         rows = list(Workload.objects.filter(state__in=Workload.OPEN_STATES).order_by("pk"))
         if rows:
             workloads.cancel(workload=self.random.choice(rows), by=None, now=at(now))
+
+    def release(self, now: int) -> None:
+        rows = list(Workload.objects.filter(state="held", reason_code__in=retries.RELEASABLE).order_by("pk"))
+        if rows:
+            retries.release(workload=self.random.choice(rows), by=None, now=at(now))
 
     def change_shares(self, _now: int) -> None:
         first = self.random.randrange(8_000)
