@@ -40,6 +40,20 @@ WHOSE: Mapping[Origin, str | Promise] = {
 }
 
 
+SWATCHES: Mapping[Cause | Origin, str] = {
+    Cause.FAIR_SHARE: "",
+    Cause.CONTRACTS: "borrowed",
+    Cause.FRAGMENTATION: "short",
+    Cause.NODES: "in",
+    Cause.HELD: "unal",
+    Cause.UNSEEN: "promise",
+    Origin.OWN: "",
+    Origin.INFRASTRUCTURE: "short",
+    Origin.UNKNOWN: "unal",
+}
+"""How legends show them, as the charts draw them (figure_charts.py)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Waited:
     """One cause in words."""
@@ -71,6 +85,11 @@ def shown(delays: Iterable[Delay]) -> list[Waited]:
 def names() -> dict[Cause, str]:
     """The causes, as charts and tables have them."""
     return {cause: str(words) for cause, words in CAUSES.items()}
+
+
+def legend(names_of: Mapping[Cause, str] | Mapping[Origin, str]) -> list[tuple[str, str]]:
+    """Of a chart of these: swatches and names."""
+    return [(SWATCHES[each], words) for each, words in names_of.items()]
 
 
 def failures_of(told: Explanation) -> list[WhyFailed]:

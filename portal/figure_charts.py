@@ -267,17 +267,18 @@ def stacked(series: Sequence[tuple[str, Sequence[int], Figure]], steps: Steps, c
     }
 
 
+SHORT: Figure = {"color": "role:short/14", "pattern": {**HATCH, "fgcolor": "role:short", "bgcolor": "role:short/14"}}
 CAUSE_MARKERS: dict[Cause, Figure] = {
     Cause.FAIR_SHARE: {"color": "role:delivered"},
     Cause.CONTRACTS: {"color": "role:borrowed", "line": {"width": 1, "color": "role:delivered"}},
-    Cause.FRAGMENTATION: {"color": "role:short"},
+    Cause.FRAGMENTATION: SHORT,
     Cause.NODES: {"color": "role:ink-3"},
     Cause.HELD: {"color": "role:bg", "pattern": {**HATCH, "fgcolor": "role:ink-3", "bgcolor": "role:bg"}},
-    Cause.UNSEEN: {"color": "role:ink-3/25"},
+    Cause.UNSEEN: {"color": "role:ink-3/38"},
 }
 ORIGIN_MARKERS: dict[Origin, Figure] = {
     Origin.OWN: {"color": "role:delivered"},
-    Origin.INFRASTRUCTURE: {"color": "role:short"},
+    Origin.INFRASTRUCTURE: SHORT,
     Origin.UNKNOWN: {"color": "role:bg", "pattern": {**HATCH, "fgcolor": "role:ink-3", "bgcolor": "role:bg"}},
 }
 

@@ -55,6 +55,7 @@ class FailuresPage(Page):
                 for each in found.lines
             ],
             "sentence": sentence(found),
+            "legend": delayed.legend(whose),
             "chart": figure_charts.losses_over_time(found, period.steps, where, whose) if found.lines else None,
         }
         return render_page(request, "failures", context)

@@ -78,6 +78,7 @@ class WaitsPage(Page):
                 )
             ],
             "waited": waited,
+            "legend": delayed.legend(delayed.names()),
             "delays_chart": chart if waited.started_milli_s else None,
             "height_rem": 4 + 7 * len(started),
         }
