@@ -55,6 +55,9 @@ class Effects:
         self.scenario = scenario
         self.policy = scenario.policy
         self.now_s = 0
+        leaf_order = None
+        if scenario.scheduler == "contracts":  # the others have orders of their own, and no leaves
+            leaf_order = leaf_order_of(self.policy, [job.size_milli * job.duration_s for job in scenario.jobs])
         self.snapshot = Snapshot(
             now_s=0,
             tree=scenario.tree,
@@ -63,7 +66,7 @@ class Effects:
             unit=scenario.unit,
             half_life_s=self.policy.decay_s,
             tree_order=self.policy.tree_order,
-            leaf_order=leaf_order_of(self.policy, [job.size_milli * job.duration_s for job in scenario.jobs]),
+            leaf_order=leaf_order,
         )
         said = {job.id: job.communication for job in scenario.jobs if job.communication is not None}
         self.snapshot.network = network_of(self.policy, said)

@@ -22,6 +22,7 @@ FORBIDDEN_CALLS = {
 }
 """Each turns text or bytes of others into something that is done."""
 MARKED_SAFE = {
+    "portal/templatetags/advice.py": "words of rules that were escaped first, between marks of ours",
     "portal/templatetags/cells.py": "digits and separators that formats.py makes",
     "portal/templatetags/allotment.py": "an attribute of ours",
     "portal/guides.py": "Markdown files of ours, read with HTML turned off",
