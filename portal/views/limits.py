@@ -11,7 +11,6 @@ from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.models import BudgetNode, Cluster, Person
-from budgets.queries import today, tree_on
 from portal.forms.limits import MILLI, LimitsForm
 from portal.pages import Once, cluster_named, clusters, render_page
 from portal.views.node import node_named
@@ -55,8 +54,7 @@ class LimitsPage(Once):
 
     def form(self, node: BudgetNode, cluster: Cluster, data: Any = None) -> LimitsForm:
         """For the children that are open."""
-        rows = tree_on(cluster, today())
-        children = [row.node for row in rows if row.parent_id == node.pk and not row.node.is_closed]
+        children = list(node.children.filter(closed_at=None).order_by("code"))
         return LimitsForm(data, children=children, limits=limits.on(cluster), version=node.version)
 
     def show(
