@@ -21,6 +21,8 @@ from tests.load.world import World
 
 TRIES = 6
 QUERIES_MAX, TIME_MAX_MS, CHART_MAX_BYTES, MARKS_MAX = 30, 300, 300_000, 10_000
+YARDSTICK_S = 0.0155
+"""What `slowness` counts from: of two quiet cores, on which the bounds were set."""
 FILE_MAX_MS = 10_000
 """Of files to keep: a pack of a hundred lines as PDF, a ledger of tens of thousands of entries."""
 CHART = re.compile(r'<script type="application/json"[^>]*>(.*?)</script>', re.DOTALL)
@@ -89,6 +91,20 @@ def signed_in(username: str) -> Client:
     return client
 
 
+def slowness() -> float:
+    """How many times as long as on a quiet machine a fixed piece of plain Python takes here and now; at least 1.
+
+    Even processor time grows where others share caches and cores.
+    """
+    began_s = time.thread_time()
+    table: dict[int, tuple[int, int]] = {}
+    total = 0
+    for number in range(120_000):
+        table[number % 1_000] = (total, number)
+        total += len(table)
+    return max(1.0, (time.thread_time() - began_s) / YARDSTICK_S)
+
+
 def measure(client: Client, person: str, path: str, tries: int = TRIES) -> Cost:
     """Ask until it was quick enough, or often enough: what else runs on the machine is no fault of the page."""
     best: Cost | None = None
@@ -99,6 +115,8 @@ def measure(client: Client, person: str, path: str, tries: int = TRIES) -> Cost:
             answer = client.get(path)
             content = answer.getvalue() if answer.streaming else answer.content
         busy_ms = 1_000 * (time.thread_time() + database_busy_s() - began_s)
+        if busy_ms > TIME_MAX_MS:
+            busy_ms /= slowness()
         if best is None or busy_ms < best.busy_ms:
             is_page = answer.headers.get("Content-Type", "").startswith("text/html")
             charts, marks = charted(content.decode()) if is_page else (0, 0)
