@@ -122,7 +122,9 @@ def link(*, person: Person, issuer: str, subject: str, by: Person | None, reason
         for earlier in Identity.objects.filter(issuer=issuer, person=row):
             _unlink(earlier, by, reason)
         identity = Identity.objects.create(person=row, issuer=issuer, subject=clean)
-        _entry("person.linked", row, by, None, _plain(identity), checks.reason(reason, by))
+        ledger.record_of_all(
+            verb="person.linked", by=by, before=None, after=_plain(identity), reason=checks.reason(reason, by)
+        )
     return identity
 
 
@@ -186,7 +188,9 @@ def _created(said: Said, rules: Rules) -> Identity | None:
     person = Person(username=username, display_name=_display_name(said) or username, email=_email(said))
     person.set_unusable_password()
     person.save()
-    _entry("person.created", person, None, None, {"person": person.pk}, "signed in for the first time")
+    ledger.record_of_all(
+        verb="person.created", by=None, before=None, after={"person": person.pk}, reason="signed in for the first time"
+    )
     return link(person=person, issuer=said.issuer, subject=said.subject, by=None)
 
 
@@ -278,19 +282,12 @@ def _end(rows: Iterable[ClaimedRole], reason: str) -> int:
 
 def _unlink(identity: Identity, by: Person | None, reason: str) -> None:
     _end(_held(identity).values(), "their sign-in was unlinked")
-    _entry("person.unlinked", identity.person, by, _plain(identity), None, checks.reason(reason, by))
+    ledger.record_of_all(
+        verb="person.unlinked", by=by, before=_plain(identity), after=None, reason=checks.reason(reason, by)
+    )
     identity.delete()
 
 
 def _plain(identity: Identity) -> ledger.State:
     """Without the subject: a ledger keeps for ever what it holds, and people's names are not in it."""
     return {"person": identity.person_id, "issuer": identity.issuer}
-
-
-def _entry(
-    verb: str, person: Person, by: Person | None, before: ledger.State | None, after: ledger.State | None, reason: str
-) -> None:
-    """An entry at the organisation; a portal that has no tree yet has no ledger either."""
-    root = BudgetNode.objects.filter(parent=None).first()
-    if root is not None:
-        ledger.record(verb=verb, node=root, by=by, before=before, after=after, reason=reason)

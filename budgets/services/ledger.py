@@ -77,3 +77,21 @@ def record(
     )
     deliveries.tell_of_entry(entry)
     return entry
+
+
+def record_of_all(
+    *,
+    verb: str,
+    by: Person | None,
+    before: State | None,
+    after: State | None,
+    reason: str,
+    cluster: Cluster | None = None,
+) -> None:
+    """`record` at the organisation, of what is about all people or a whole cluster.
+
+    A portal that has no tree yet has no ledger either.
+    """
+    root = BudgetNode.objects.filter(parent=None).first()
+    if root is not None:
+        record(verb=verb, node=root, by=by, before=before, after=after, reason=reason, cluster=cluster)

@@ -21,7 +21,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext
 
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import AccessToken, BudgetNode, Kind, Message, Person, Scope
+from budgets.models import AccessToken, Kind, Message, Person, Scope
 from budgets.queries import day_of
 from budgets.services import checks, ledger, messages
 
@@ -91,7 +91,7 @@ def create(
             created_at=at,
             expires_at=at + timedelta(days=days),
         )
-        _entry("token.created", row, by=row, before=None, after=_plain(token))
+        ledger.record_of_all(verb="token.created", by=row, before=None, after=_plain(token), reason="")
     return token, shown
 
 
@@ -127,7 +127,9 @@ def revoke(*, token: AccessToken, by: Person, reason: str = "", now: datetime | 
         why = checks.reason(reason, by) if reason or by.pk != row.person_id else ""
         row.ended_at, row.ended_by = at, by
         row.save(update_fields=["ended_at", "ended_by"])
-        _entry("token.revoked", row.person, by=by, before=_plain(row), after={"person": row.person_id}, reason=why)
+        ledger.record_of_all(
+            verb="token.revoked", by=by, before=_plain(row), after={"person": row.person_id}, reason=why
+        )
         if by.pk != row.person_id:
             messages.tell(
                 to=[row.person],
@@ -146,9 +148,8 @@ def end_all(person: Person) -> None:
     for token in alive:
         token.ended_at = timezone.now().replace(microsecond=0)
         token.save(update_fields=["ended_at"])
-        _entry(
-            "token.revoked",
-            person,
+        ledger.record_of_all(
+            verb="token.revoked",
             by=None,
             before=_plain(token),
             after={"person": person.pk},
@@ -195,21 +196,6 @@ def digest(shown: str) -> str:
 def _alive(at: datetime) -> Q:
     created_after = at - timedelta(days=settings.TOKEN_MAX_DAYS)
     return Q(ended_at=None, expires_at__gt=at, created_at__gt=created_after)
-
-
-def _entry(
-    verb: str,
-    person: Person,
-    *,
-    by: Person | None,
-    before: ledger.State | None,
-    after: ledger.State | None,
-    reason: str = "",
-) -> None:
-    """An entry at the organisation, as all of people; a portal that has no tree yet has no ledger either."""
-    root = BudgetNode.objects.filter(parent=None).first()
-    if root is not None:
-        ledger.record(verb=verb, node=root, by=by, before=before, after=after, reason=reason)
 
 
 def _plain(token: AccessToken) -> ledger.State:

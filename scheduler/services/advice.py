@@ -17,7 +17,7 @@ from django.utils.translation import gettext, ngettext
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import Cluster, Person
 from budgets.sentences import said
 from budgets.services import ledger
 from scheduler.advisor import COMMAND, ENVIRONMENT, RULES, Finding, Severity, advise
@@ -215,14 +215,11 @@ def _check(cluster: Cluster, rules: Collection[str], by: Person, reason: str) ->
 
 
 def _record(cluster: Cluster, before: Sequence[str], after: Sequence[str], by: Person, reason: str) -> None:
-    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-    if root is not None:
-        ledger.record(
-            verb="cluster.advice",
-            node=root,
-            by=by,
-            before={"rules": list(before)},
-            after={"rules": list(after)},
-            reason=reason.strip(),
-            cluster=cluster,
-        )
+    ledger.record_of_all(
+        verb="cluster.advice",
+        by=by,
+        before={"rules": list(before)},
+        after={"rules": list(after)},
+        reason=reason.strip(),
+        cluster=cluster,
+    )

@@ -86,7 +86,14 @@ def stop_node(*, node: Node, by: Person, reason: str, now: datetime | None = Non
         stopped = _stop(node.cluster, on_it, by, reason.strip(), at)
         if is_news or stopped:
             after = {"node": node.name, "runs": len(stopped)}
-            _record("cluster.node_stopped", node.cluster, by, None, after, reason.strip())
+            ledger.record_of_all(
+                verb="cluster.node_stopped",
+                by=by,
+                before=None,
+                after=after,
+                reason=reason.strip(),
+                cluster=node.cluster,
+            )
     return Stopped(len(stopped), is_news)
 
 
@@ -105,7 +112,14 @@ def stop_cluster(*, cluster: Cluster, by: Person, reason: str, now: datetime | N
         stopped = _stop(cluster, Run.objects.filter(cluster=cluster), by, reason.strip(), at)
         if is_news:
             _end_promises(cluster, at)
-            _record("cluster.stopped", cluster, by, None, {"runs": len(stopped)}, reason.strip())
+            ledger.record_of_all(
+                verb="cluster.stopped",
+                by=by,
+                before=None,
+                after={"runs": len(stopped)},
+                reason=reason.strip(),
+                cluster=cluster,
+            )
         events.wake(cluster.pk)
     return Stopped(len(stopped), is_news)
 
@@ -124,7 +138,14 @@ def start_cluster(*, cluster: Cluster, by: Person, reason: str, now: datetime | 
             return False
         ended = {"ended_at": max(at, stop.started_at), "ended_by": by, "end_reason": reason.strip()}
         EmergencyStop.objects.filter(pk=stop.pk).update(**ended)
-        _record("cluster.started", cluster, by, {"stopped": stop.started_at.isoformat()}, None, reason.strip())
+        ledger.record_of_all(
+            verb="cluster.started",
+            by=by,
+            before={"stopped": stop.started_at.isoformat()},
+            after=None,
+            reason=reason.strip(),
+            cluster=cluster,
+        )
         events.wake(cluster.pk)
     return True
 
@@ -172,13 +193,6 @@ def _record_by_leaf(cluster: Cluster, stopped: Sequence[Run], by: Person, reason
         if len(names) > LISTED_MAX:
             after["more"] = len(names) - LISTED_MAX
         ledger.record(verb="run.stopped", node=leaf, by=by, before=None, after=after, reason=reason, cluster=cluster)
-
-
-def _record(verb: str, cluster: Cluster, by: Person, before: Any, after: Any, reason: str) -> None:
-    """What is about the cluster stands in the ledger of the whole tree."""
-    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-    if root is not None:
-        ledger.record(verb=verb, node=root, by=by, before=before, after=after, reason=reason, cluster=cluster)
 
 
 def _end_promises(cluster: Cluster, at: datetime) -> None:

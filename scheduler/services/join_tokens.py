@@ -11,7 +11,7 @@ from django.utils.translation import gettext as _
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import Cluster, Person
 from budgets.services import ledger
 from scheduler.models import JoinToken, Node
 from scheduler.services import nodes
@@ -83,12 +83,10 @@ def _allowed(by: Person | None, cluster: Cluster) -> None:
 
 def _record(verb: str, row: JoinToken, by: Person | None) -> None:
     """In the ledger of the whole tree."""
-    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-    if root is not None:
-        said = {"node": row.node_name or "*", "until": row.expires_at.isoformat()}
-        is_new = verb == "join_token.made"
-        before, after = (None, said) if is_new else (said, None)
-        ledger.record(verb=verb, node=root, by=by, before=before, after=after, reason="", cluster=row.cluster)
+    said = {"node": row.node_name or "*", "until": row.expires_at.isoformat()}
+    is_new = verb == "join_token.made"
+    before, after = (None, said) if is_new else (said, None)
+    ledger.record_of_all(verb=verb, by=by, before=before, after=after, reason="", cluster=row.cluster)
 
 
 def find(*, token: str, cluster: Cluster, node_name: str, agent_token: str, now: datetime) -> JoinToken | None:

@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import Cluster, Person
 from budgets.services import ledger
 from scheduler.engine import Policy
 from scheduler.models import PolicyVersion
@@ -112,19 +112,16 @@ def change(
 
 def _record(before: PolicyVersion, after: PolicyVersion, by: Person, reason: str) -> None:
     """In the ledger of the whole tree: the knobs that changed."""
-    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-    if root is not None:
-        old, new = effective(before), effective(after)
-        names = [name for name in new if old[name] != new[name]]
-        ledger.record(
-            verb="cluster.policy",
-            node=root,
-            by=by,
-            before={name: old[name] for name in names},
-            after={name: new[name] for name in names},
-            reason=reason,
-            cluster=after.cluster,
-        )
+    old, new = effective(before), effective(after)
+    names = [name for name in new if old[name] != new[name]]
+    ledger.record_of_all(
+        verb="cluster.policy",
+        by=by,
+        before={name: old[name] for name in names},
+        after={name: new[name] for name in names},
+        reason=reason,
+        cluster=after.cluster,
+    )
 
 
 def effective(version: PolicyVersion) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from django.utils.translation import gettext as _
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Kind, Person, Role, RoleGrant
+from budgets.models import Cluster, Kind, Person, Role, RoleGrant
 from budgets.queries import in_force, today
 from budgets.services import ledger, messages
 from scheduler.models import Device, Event, Node, Repair, RepairHook
@@ -130,11 +130,9 @@ def _for_the_ledger(hook: RepairHook) -> dict[str, Any]:
 def _record(
     cluster: Cluster, before: dict[str, Any] | None, after: dict[str, Any] | None, by: Person | None, reason: str
 ) -> None:
-    root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-    if root is not None and before != after:
-        ledger.record(
+    if before != after:
+        ledger.record_of_all(
             verb="cluster.repair_hook",
-            node=root,
             by=by,
             before=before,
             after=after,

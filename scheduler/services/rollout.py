@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from budgets.authority import may
 from budgets.errors import InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import Cluster, Person
 from budgets.services import ledger
 from scheduler.engine import Action, Decision, Reason
 from scheduler.models import RolloutStep
@@ -73,17 +73,14 @@ def plan(
         step = RolloutStep.objects.create(
             cluster=cluster, mode=mode, starts_at=starts_at, made_at=at, made_by=by, reason=reason.strip()
         )
-        root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-        if root is not None:
-            ledger.record(
-                verb="cluster.rules",
-                node=root,
-                by=by,
-                before={"mode": str(before)},
-                after={"mode": mode, "from": starts_at.isoformat()},
-                reason=reason.strip(),
-                cluster=cluster,
-            )
+        ledger.record_of_all(
+            verb="cluster.rules",
+            by=by,
+            before={"mode": str(before)},
+            after={"mode": mode, "from": starts_at.isoformat()},
+            reason=reason.strip(),
+            cluster=cluster,
+        )
         events.wake(cluster.pk)
     return step
 

@@ -13,7 +13,7 @@ from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import Cluster, Person
 from budgets.services import ledger
 from scheduler.models import DevicePeak, Run, ThroughputReport, Workload
 from scheduler.services import events
@@ -118,17 +118,14 @@ def set_peak(*, cluster: Cluster, tflops: float | int | None, by: Person, reason
             DevicePeak.objects.update_or_create(
                 cluster=cluster, defaults={"gflops": gflops, "said_by": by, "said_at": timezone.now()}
             )
-        root = BudgetNode.objects.filter(parent=None).order_by("pk").first()
-        if root is not None:
-            ledger.record(
-                verb="cluster.peak",
-                node=root,
-                by=by,
-                before={"gflops": before},
-                after={"gflops": gflops},
-                reason=reason,
-                cluster=cluster,
-            )
+        ledger.record_of_all(
+            verb="cluster.peak",
+            by=by,
+            before={"gflops": before},
+            after={"gflops": gflops},
+            reason=reason,
+            cluster=cluster,
+        )
     return True
 
 
