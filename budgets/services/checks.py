@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from datetime import date
 from typing import Any, TypeVar
 
@@ -102,6 +103,19 @@ def allowed(by: Person | None, action: str, thing: Any) -> None:
     """
     if by is not None and not authority.may(by, action, thing):
         raise NotAllowed(action)
+
+
+def not_own(by: Person, raised: Collection[BudgetNode]) -> None:
+    """Nothing, if `by` has a part in none of the nodes that would be raised: nobody gives to themselves.
+
+    Raises:
+        NotAllowed: names the first in which they have.
+    """
+    parts = authority.parts_of(by) if raised else frozenset()
+    for child in raised:
+        if child.pk in parts:
+            message = gettext("you have a part in {child}: to raise it is for another manager, or the level above")
+            raise NotAllowed("share.change", message.format(child=child.code))
 
 
 def locked(node: BudgetNode, version: int | None = None) -> BudgetNode:

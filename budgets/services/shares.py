@@ -9,8 +9,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from budgets import authority, queries
-from budgets.errors import InputError, NotAllowed
+from budgets import queries
+from budgets.errors import InputError
 from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, Share
 from budgets.services import checks, ledger
 from budgets.timeline import Spell, overlay, sums
@@ -88,9 +88,10 @@ def set_spells(
         for child, laid in spells.items():
             after[child.pk] = _laid_over(before.get(child.pk, []), laid)
         changed = [children[pk] for pk in sorted(after) if after[pk] != before.get(pk, [])]
+        raised = [each for each in changed if _is_raised(before.get(each.pk, []), after[each.pk])]
         for person in (by, about.acting_for):
             if person is not None:
-                _check_own(person, changed, before, after)
+                checks.not_own(person, raised)
         _check_sums(row, after)
         days = {child.pk: [Spell(each.start, each.end, 0) for each in laid] for child, laid in spells.items()}
         _end_elsewhere(row, changed, cluster, days, by, why)
@@ -154,18 +155,6 @@ def _laid_over(spells: list[Spell], laid: Iterable[Spell]) -> list[Spell]:
     for each in laid:
         spells = overlay(spells, each)
     return spells
-
-
-def _check_own(by: Person, changed: Iterable[BudgetNode], before: Timelines, after: Timelines) -> None:
-    """Nobody raises what they have a part in, on any day."""
-    raised = [child for child in changed if _is_raised(before.get(child.pk, []), after[child.pk])]
-    parts = authority.parts_of(by) if raised else frozenset()
-    for child in raised:
-        if child.pk in parts:
-            message = gettext(
-                "you have a part in {child}: to raise it is for another manager, or the level above"
-            ).format(child=child.code)
-            raise NotAllowed("share.change", message)
 
 
 def _is_raised(old: Iterable[Spell], new: Iterable[Spell]) -> bool:

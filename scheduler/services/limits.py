@@ -9,8 +9,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils.translation import gettext
 
-from budgets import authority, queries
-from budgets.errors import InputError, NotAllowed
+from budgets import queries
+from budgets.errors import InputError
 from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Limit, Person
 from budgets.services import checks, ledger
 from scheduler import engine
@@ -78,7 +78,9 @@ def set_limits(
         changed = {child: each for child, each in limits.items() if before.get(child.pk, NO_LIMITS) != each}
         why = checks.reason(reason, by)
         if by is not None:
-            _check_own(by, changed, before)
+            checks.not_own(
+                by, [child for child in changed if _is_raised(before.get(child.pk, NO_LIMITS), changed[child])]
+            )
         _check_kept(cluster, before | {child.pk: each for child, each in changed.items()})
         for child, each in changed.items():
             Limit.objects.update_or_create(node=child, cluster=cluster, defaults=asdict(each))
@@ -114,18 +116,6 @@ def _check(child: BudgetNode, wanted: Limits, children: Mapping[int, BudgetNode]
             raise InputError(f"{field}.{name}", message.format(least=least, most=most))
     if wanted.maximum_milli is not None and wanted.minimum_milli > wanted.maximum_milli:
         raise InputError(f"{field}.minimum_milli", gettext("is more than the maximum"))
-
-
-def _check_own(by: Person, changed: Mapping[BudgetNode, Limits], before: Mapping[int, Limits]) -> None:
-    """Nobody raises what they have a part in."""
-    raised = [child for child, each in changed.items() if _is_raised(before.get(child.pk, NO_LIMITS), each)]
-    parts = authority.parts_of(by) if raised else frozenset()
-    for child in raised:
-        if child.pk in parts:
-            message = gettext(
-                "you have a part in {child}: to raise it is for another manager, or the level above"
-            ).format(child=child.code)
-            raise NotAllowed("share.change", message)
 
 
 def _is_raised(old: Limits, new: Limits) -> bool:
