@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -19,7 +20,7 @@ from budgets.queries import today
 from portal.csv_files import csv_response
 from portal.forms.simulation import SimulationForm
 from portal.forms.strict import StrictForm
-from portal.forms.work import HISTORY, INVENTED, PICK, usual_days
+from portal.forms.work import HISTORY, INVENTED, PICK, WorkForm, usual_days
 from portal.pages import Page, clusters, new_action, prefilled, render_page, whole_number
 from portal.views import policy_tables
 from portal.views import simulation_tables as tables
@@ -57,19 +58,34 @@ class Simulations(Page):
         return render_page(request, "simulator", context)
 
 
-class NewSimulation(Page):
-    """The form; sent twice it asks once, since its id is the question's name."""
+Form = TypeVar("Form", bound=WorkForm)
+
+
+class AskForSimulation(Page, Generic[Form]):
+    """A form that asks; sent twice it asks once, since its id is the question's name. Who inherits says what."""
+
+    form_class: type[Form]
+    template: str
+    usual: Mapping[str, Any]
+    """What the form begins with, beside the last whole week of the first cluster."""
+
+    def ask(self, form: Form, person: Person) -> Simulation:
+        """Ask the service.
+
+        Raises:
+            InputError: names the field. ValidationError: a file can't be read.
+        """
+        raise NotImplementedError
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """A week of the first cluster under contracts and first come, first served."""
+        """The form."""
         self.allow("simulation.run")
         first, last = usual_days(today())
         initial = {
+            **self.usual,
             "action": new_action(),
-            "work": HISTORY,
             "first_day": first,
             "last_day": last,
-            "schedulers": ["contracts", "fifo-skip"],
             "cluster": prefilled(request, "cluster", [each.name for each in clusters()]),
         }
         return self.show(request, self.form(request, initial=initial), 200)
@@ -80,7 +96,7 @@ class NewSimulation(Page):
         form = self.form(request, request.POST, request.FILES)
         if form.is_valid():
             try:
-                made = ask(form, person_of(request))
+                made = self.ask(form, person_of(request))
             except ValidationError as error:
                 form.add_error(None, error)
             except InputError as error:
@@ -89,35 +105,43 @@ class NewSimulation(Page):
                 return HttpResponseRedirect(reverse("simulation", args=[made.pk]))
         return self.show(request, form, 400)
 
-    def form(self, request: HttpRequest, *said: Any, **more: Any) -> SimulationForm:
+    def form(self, request: HttpRequest, *said: Any, **more: Any) -> Form:
         """The form, with what there is to choose from."""
         scenarios = asked.pickable(person_of(request), SCENARIOS_OFFERED)
-        return SimulationForm(*said, clusters=clusters(), scenarios=scenarios, **more)
+        return self.form_class(*said, clusters=clusters(), scenarios=scenarios, **more)
 
-    def show(self, request: HttpRequest, form: SimulationForm, status: int) -> HttpResponse:
+    def show(self, request: HttpRequest, form: Form, status: int) -> HttpResponse:
         """The page with the form."""
-        context = {"here": "simulator", "form": form, "most": simulations.MOST_AT_ONCE}
-        return render_page(request, "simulation_form", context, status=status)
+        context = {
+            "here": "simulator",
+            "form": form,
+            "most": simulations.MOST_AT_ONCE,
+            "most_runs": simulations.MOST_PARTS,
+        }
+        return render_page(request, self.template, context, status=status)
 
 
-def ask(form: SimulationForm, person: Person) -> Simulation:
-    """Ask the service.
+class NewSimulation(AskForSimulation[SimulationForm]):
+    """A week of the first cluster under contracts and first come, first served."""
 
-    Raises:
-        InputError: names the field. ValidationError: a file can't be read.
-    """
-    said = form.cleaned_data
-    what: dict[str, Any] = {
-        "by": person,
-        "source": picked(person, said["picked"]) if said["work"] == PICK else form.source(),
-        "title": said["title"],
-        "more": form.more_work(),
-        "action": said["action"],
-    }
-    if said["knob"]:
-        seeds, values = said["seeds"] or 1, form.sweep_values()
-        return simulations.sweep(**what, knob=said["knob"], values=values, seeds=seeds, policy=form.knobs(said))
-    return simulations.compare(**what, variants=form.variants())
+    form_class = SimulationForm
+    template = "simulation_form"
+    usual = {"work": HISTORY, "schedulers": ["contracts", "fifo-skip"]}
+
+    def ask(self, form: SimulationForm, person: Person) -> Simulation:
+        """Schedulers side by side, or one knob over several values."""
+        said = form.cleaned_data
+        what: dict[str, Any] = {
+            "by": person,
+            "source": picked(person, said["picked"]) if said["work"] == PICK else form.source(),
+            "title": said["title"],
+            "more": form.more_work(),
+            "action": said["action"],
+        }
+        if said["knob"]:
+            seeds, values = said["seeds"] or 1, form.sweep_values()
+            return simulations.sweep(**what, knob=said["knob"], values=values, seeds=seeds, policy=form.knobs(said))
+        return simulations.compare(**what, variants=form.variants())
 
 
 def picked(person: Person, which: str) -> File:
