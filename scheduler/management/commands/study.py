@@ -242,7 +242,7 @@ class Command(CommandOnFiles):
             lambda: self._print_titled(sharing_page.tables(found)),
         )
 
-    def _print_titled(self, tables: Sequence[network_page.Table]) -> None:
+    def _print_titled(self, tables: Sequence[page.Table]) -> None:
         for table in tables:
             self.stdout.write(f"\n{table.title}:")
             self._print_table(table.head, table.rows)

@@ -29,5 +29,8 @@ class Chance(Protocol):
     def choice(self, seq: Sequence[T]) -> T:
         """One of a sequence."""
 
+    def choices(self, population: Sequence[T], weights: Sequence[float]) -> list[T]:
+        """One of a sequence, by weight, as a list."""
+
     def sample(self, population: Sequence[T], k: int) -> list[T]:
         """Some different ones of a sequence."""

@@ -13,6 +13,7 @@ from ..report import LARGE_PART, metrics, percentile
 from ..sampled import Sample, SampledWorld
 from ..scenario import Scenario
 from ..variants import with_policy
+from .spread import least_middle_most
 
 HOUR_S = 3_600
 
@@ -128,8 +129,7 @@ def table(results: Sequence[tuple[Variant, Mapping[str, Any]]]) -> list[dict[str
     for (factor, value), all_found in by_variant.items():
         line: dict[str, Any] = {"factor": factor, "value": value, "scenarios": len(all_found)}
         for name in TOLD:
-            known = sorted(found[name] for found in all_found if found[name] is not None)
-            line[name] = [known[0], known[-(-len(known) // 2) - 1], known[-1]] if known else None
+            line[name] = least_middle_most(found[name] for found in all_found)
         line["large"] = sum(found["large"] for found in all_found)
         line["large_unstarted"] = sum(found["large_unstarted"] for found in all_found)
         lines.append(line)

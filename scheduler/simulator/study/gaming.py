@@ -14,6 +14,7 @@ from ..fields import ScenarioError
 from ..records import JobRecord, Outcome
 from ..scenario import ROOT, Job, Scenario
 from ..world import simulate
+from .spread import least_middle_most
 from .strategies import AGAIN, HONEST, NOOP, STRATEGIES, Strategy
 
 TWIN = "-twin"
@@ -170,15 +171,17 @@ def table(results: Sequence[tuple[int, Strategy, Mapping[str, Any]]]) -> list[di
                 "strategy": strategy.name,
                 "does": strategy.does,
                 "seeds": len(mine),
-                "gain": _spread(
+                "gain": least_middle_most(
                     [
                         None if one is None or other is None else (1 + one) / (1 + other) - 1
                         for one, other in zip(over_twin, luck, strict=True)
                     ]
                 ),
-                "over_twin": _spread(over_twin),
-                "over_itself": _spread([_over(found["useful_gpu_h"], each["useful_gpu_h"]) for found, each in mine]),
-                "charged_over_twin": _spread(
+                "over_twin": least_middle_most(over_twin),
+                "over_itself": least_middle_most(
+                    [_over(found["useful_gpu_h"], each["useful_gpu_h"]) for found, each in mine]
+                ),
+                "charged_over_twin": least_middle_most(
                     [_over(found["charged_gpu_h"], found["twin_charged_gpu_h"]) for found, _ in mine]
                 ),
             }
@@ -188,11 +191,6 @@ def table(results: Sequence[tuple[int, Strategy, Mapping[str, Any]]]) -> list[di
 
 def _over(got: float, other: float) -> float | None:
     return got / other - 1 if got and other else None
-
-
-def _spread(values: Sequence[float | None]) -> list[float] | None:
-    known = sorted(value for value in values if value is not None)
-    return [known[0], known[-(-len(known) // 2) - 1], known[-1]] if known else None
 
 
 def verdict(line: Mapping[str, Any]) -> str:

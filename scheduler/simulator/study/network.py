@@ -21,6 +21,7 @@ from ..fluid import Fabric, Fluid
 from ..lab.chance import Chance
 from ..report import percentile
 from .network_models import MODELS, Model, with_own_batch
+from .spread import least_middle_most
 
 FABRIC = Fabric(leaves=12, servers=2, nic_mbps=50_000, oversubscription=2)
 """24 servers of one GPU; two below each leaf, which reaches the spine with what one of them could send."""
@@ -352,8 +353,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     for way in WAYS:
         line: dict[str, Any] = {"way": way.name}
         for name in results[0]["ways"][way.name]:
-            known = sorted(each["ways"][way.name][name] for each in results)
-            line[name] = [known[0], _percentile(known, 50), known[-1]]
+            line[name] = least_middle_most(each["ways"][way.name][name] for each in results)
         lines.append(line)
     return lines
 

@@ -8,7 +8,7 @@ from math import isinf
 from typing import Any, NamedTuple
 
 from . import charts, network
-from .page import as_file, as_table, percent
+from .page import Table, as_file, as_table, percent
 
 WAYS_HEAD = ("placed", "iteration, mean", "99th", "completion, mean", "95th", "links overloaded", "asked too much")
 PAIRS_HEAD = ("score", "pairs", "iteration, mean", "shifted", "99th", "shifted", "overloaded", "shifted")
@@ -28,14 +28,6 @@ PLOTS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("completion_mean_s", "Completion, mean", lambda seconds: f"{seconds:.0f} s"),
     ("overload", "Links asked for more than they carry, part of the time", percent),
 )
-
-
-class Table(NamedTuple):
-    """A table with its title."""
-
-    title: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 class Told(NamedTuple):

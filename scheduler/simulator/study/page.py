@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..sampled import Sample
 from . import charts, fragmentation, gaming
@@ -34,6 +34,14 @@ thead th{color:var(--ink-2);border:0}th:first-child,td:first-child{text-align:le
 dd{margin:0 0 12px;color:var(--ink-2);max-width:75ch}
 """
 HOUR_S, DAY_S = 3_600, 86_400
+
+
+class Table(NamedTuple):
+    """A table with its title."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
 
 def percent(part: float) -> str:

@@ -14,9 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from math import exp
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from scheduler.engine import cells
+
+from ..lab.chance import Chance
+from ..report import percentile
+from .spread import least_middle_most
 
 NODE_GPUS = 8
 NODES = 16
@@ -40,22 +44,6 @@ PUBLISHED_MIN = 1_000
 """Minutes of additional queueing, at most, that the paper reports of quotas."""
 
 
-T = TypeVar("T")
-
-
-class Chance(Protocol):
-    """The part of `random.Random` that is used; the caller seeds it."""
-
-    def expovariate(self, lambd: float) -> float:
-        """Exponential with that rate."""
-
-    def lognormvariate(self, mu: float, sigma: float) -> float:
-        """Log-normal with that mean and deviation of the logarithm."""
-
-    def choices(self, population: Sequence[T], weights: Sequence[float]) -> list[T]:
-        """One of a sequence, by weight."""
-
-
 class Job(NamedTuple):
     """A job: whose, its GPUs, when it comes, and how long it runs, in seconds."""
 
@@ -71,8 +59,8 @@ class Room(Protocol):
     def start(self, number: int, job: Job) -> bool:
         """Give a job all that it needs, or nothing; whether it has it."""
 
-    def end(self, number: int) -> None:
-        """A job needs it no longer."""
+    def end(self, number: int, job: Job) -> None:
+        """It needs it no longer."""
 
 
 class Nodes:
@@ -124,7 +112,6 @@ class Quotas:
         self._whole = list(range(nodes))
         self._nodes = Nodes(self._whole.pop, self._whole.append, spread=spread)
         self._left = dict(quotas)
-        self._jobs: dict[int, Job] = {}
 
     def start(self, number: int, job: Job) -> bool:
         """As `Room` says."""
@@ -132,12 +119,10 @@ class Quotas:
             return False
         self._nodes.start(number, job.gpus, len(self._whole))
         self._left[job.tenant] -= job.gpus
-        self._jobs[number] = job
         return True
 
-    def end(self, number: int) -> None:
+    def end(self, number: int, job: Job) -> None:
         """As `Room` says."""
-        job = self._jobs.pop(number)
         self._nodes.end(number)
         self._left[job.tenant] += job.gpus
 
@@ -148,18 +133,14 @@ class Apart:
     def __init__(self, nodes: Mapping[str, int]) -> None:
         """`nodes` by tenant."""
         self._rooms = {tenant: Quotas(count, {tenant: count * NODE_GPUS}) for tenant, count in nodes.items()}
-        self._whose: dict[int, str] = {}
 
     def start(self, number: int, job: Job) -> bool:
         """As `Room` says."""
-        has_room = self._rooms[job.tenant].start(number, job)
-        if has_room:
-            self._whose[number] = job.tenant
-        return has_room
+        return self._rooms[job.tenant].start(number, job)
 
-    def end(self, number: int) -> None:
+    def end(self, number: int, job: Job) -> None:
         """As `Room` says."""
-        self._rooms[self._whose.pop(number)].end(number)
+        self._rooms[job.tenant].end(number, job)
 
 
 class Virtual:
@@ -172,7 +153,6 @@ class Virtual:
             tenant: Nodes(partial(self._clusters.bind, tenant, NODE_LEVEL), self._clusters.release) for tenant in nodes
         }
         self._most = nodes
-        self._whose: dict[int, str] = {}
 
     def start(self, number: int, job: Job) -> bool:
         """As `Room` says."""
@@ -180,12 +160,11 @@ class Virtual:
         if not self._nodes[job.tenant].fits(job.gpus, left):
             return False
         self._nodes[job.tenant].start(number, job.gpus, left)
-        self._whose[number] = job.tenant
         return True
 
-    def end(self, number: int) -> None:
+    def end(self, number: int, job: Job) -> None:
         """As `Room` says."""
-        self._nodes[self._whose.pop(number)].end(number)
+        self._nodes[job.tenant].end(number)
 
 
 def room_of(way: str) -> Room:
@@ -221,7 +200,8 @@ def delays(work: Sequence[Job], room: Room) -> list[float]:
     while coming < len(work) or ends:
         now_s = min(work[coming].arrives_s if coming < len(work) else ends[0][0], ends[0][0] if ends else float("inf"))
         while ends and ends[0][0] <= now_s:
-            room.end(heappop(ends)[1])
+            _, number = heappop(ends)
+            room.end(number, work[number])
         while coming < len(work) and work[coming].arrives_s <= now_s:
             waiting.setdefault(work[coming].tenant, deque()).append(coming)
             coming += 1
@@ -249,8 +229,8 @@ def run(seed: int, days: int, rng_of: Callable[[int], Chance]) -> dict[str, Any]
             longer = [waits[way][number] - waits[APART][number] for number in mine]
             ways[way][tenant] = {
                 "mean_s": sum(own) / len(own) if own else 0.0,
-                "p90_s": own[max(0, -(-len(own) * 9 // 10) - 1)] if own else 0.0,
-                "most_s": own[-1] if own else 0.0,
+                "p90_s": percentile(own, 90) or 0.0,
+                "most_s": max(own, default=0.0),
                 "longer_mean_s": sum(longer) / len(longer) if longer else 0.0,
                 "longer_most_s": max(longer, default=0.0),
             }
@@ -264,7 +244,6 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for way in WAYS:
             line: dict[str, Any] = {"tenant": tenant, "way": way}
             for name in results[0]["ways"][way][tenant]:
-                known = sorted(each["ways"][way][tenant][name] for each in results)
-                line[name] = [known[0], known[len(known) // 2], known[-1]]
+                line[name] = least_middle_most(each["ways"][way][tenant][name] for each in results)
             lines.append(line)
     return lines

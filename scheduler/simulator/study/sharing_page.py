@@ -7,8 +7,7 @@ from html import escape
 from typing import Any
 
 from . import charts, sharing
-from .network_page import Table
-from .page import as_file, as_table
+from .page import Table, as_file, as_table
 
 HEAD = ("shared by", "mean wait", "p90", "most", "longer than apart, mean", "most")
 TITLES = {sharing.GANGS: "The tenant with gangs of whole nodes", sharing.SMALL: "The tenant with small work"}
