@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from django.core.management.base import CommandParser
 
 from scheduler.management.files import fail, read_text
+from scheduler.management.trace_mode import read_jobs
 from scheduler.simulator import Scenario, ScenarioError, parse, policy_table
 from scheduler.simulator.counted import CannotReplay, CountedJob
 from scheduler.simulator.counting import COUNTING_SCHEDULERS, replay
@@ -19,7 +20,6 @@ from scheduler.simulator.measures import Measures, measure_counted, measure_hist
 from scheduler.simulator.named_policies import EVERY, NamedPolicy, read_all
 from scheduler.simulator.resampled import can_be_resampled_counted, resampled_counted
 from scheduler.simulator.variants import with_more
-from scheduler.traces import TraceError, counted
 from scheduler.traces.rows import LARGEST
 from scheduler.traces.scenarios import GPUS_PER_NODE, on_plain_nodes
 
@@ -216,13 +216,7 @@ def _trace(name: str, gpus: int | None) -> tuple[list[CountedJob], int]:
         fail("--gpus", "is missing: how many there are for the trace")
     if not 1 <= gpus <= LARGEST:
         fail("--gpus", f"must be from 1 to {LARGEST}, but is {gpus}")
-    try:
-        jobs = counted.read_any(read_text(name))
-    except TraceError as error:
-        fail(name, str(error))
-    if not jobs:
-        fail(name, "has no jobs")
-    return jobs, gpus
+    return read_jobs(name), gpus
 
 
 def _trace_on_nodes(name: str, gpus: int | None) -> Scenario:

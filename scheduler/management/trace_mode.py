@@ -67,7 +67,7 @@ def run(options: Mapping[str, Any], write: Callable[[str], object]) -> None:
     _one_of("--placement", options["placement"] or "count", PLACEMENTS)
     promote_knob = _promote_knob(options["promote_knob"], scheduler)
     capacity_milli = _capacity_milli(options["gpus"])
-    jobs = _jobs(options["trace"])
+    jobs = read_jobs(options["trace"])
     try:
         stays = replay(jobs, capacity_milli, scheduler, promote_knob)
     except CannotReplay as error:
@@ -82,7 +82,12 @@ def run(options: Mapping[str, Any], write: Callable[[str], object]) -> None:
             write(f"  {name:14}{value:>18,}")
 
 
-def _jobs(name: str) -> list[CountedJob]:
+def read_jobs(name: str) -> list[CountedJob]:
+    """The jobs of a trace, at least one.
+
+    Raises:
+        CommandError: names the file, and row and field at fault.
+    """
     try:
         jobs = counted.read_any(read_text(name))
     except TraceError as error:

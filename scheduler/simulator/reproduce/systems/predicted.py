@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
-from scheduler.simulator.counted import CountedJob, Stay
 from scheduler.simulator.counting import fifo, sjf, sjf_predicted
 from scheduler.simulator.lab.chance import Chance
 
 from .told import Numbers, System, SystemRow, medians, percent, spread
-from .work import RECURRING_GPUS, recurring
+from .work import RECURRING_GPUS, mean_completion_s, recurring
 
 LOADS = (0.9, 1.0, 1.2, 1.5)
 GATE = 1.2
@@ -24,14 +22,10 @@ def run(chance: Chance) -> Numbers:
     for load in LOADS:
         jobs = recurring(chance, load)
         capacity_milli = RECURRING_GPUS * 1_000
-        first_s = _mean_s(jobs, fifo(jobs, capacity_milli))
-        found[f"true {load}"] = 1 - _mean_s(jobs, sjf(jobs, capacity_milli)) / first_s
-        found[f"predicted {load}"] = 1 - _mean_s(jobs, sjf_predicted(jobs, capacity_milli)) / first_s
+        first_s = mean_completion_s(jobs, fifo(jobs, capacity_milli))
+        found[f"true {load}"] = 1 - mean_completion_s(jobs, sjf(jobs, capacity_milli)) / first_s
+        found[f"predicted {load}"] = 1 - mean_completion_s(jobs, sjf_predicted(jobs, capacity_milli)) / first_s
     return found
-
-
-def _mean_s(jobs: Sequence[CountedJob], stays: Sequence[Stay]) -> float:
-    return fmean(stay.end_s - job.submit_s for job, stay in zip(jobs, stays, strict=True))
 
 
 def rows(found: Sequence[Numbers]) -> list[SystemRow]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from scheduler.simulator.attained import srsf, tiresias
-from scheduler.simulator.counted import CountedJob, Stay
+from scheduler.simulator.counted import CountedJob
 from scheduler.simulator.counting import fifo
 from scheduler.simulator.finish_times import completion
 from scheduler.simulator.lab.chance import Chance
 from scheduler.simulator.world import simulate
 
 from .told import Numbers, System, SystemRow, medians, percent, spread, times
-from .work import TESTBED_GPUS, heavy_tailed, on_nodes
+from .work import TESTBED_GPUS, heavy_tailed, mean_completion_s, on_nodes
 
 LOADS = (0.7, 0.9, 1.1)
 BUSY = 0.9
@@ -30,19 +29,15 @@ def run(chance: Chance) -> Numbers:
     for load in LOADS:
         jobs = heavy_tailed(chance, load)
         capacity_milli = TESTBED_GPUS * 1_000
-        first = _mean_s(jobs, fifo(jobs, capacity_milli))
-        attained = _mean_s(jobs, tiresias(jobs, capacity_milli, [LIMIT_GPU_S]))
+        first = mean_completion_s(jobs, fifo(jobs, capacity_milli))
+        attained = mean_completion_s(jobs, tiresias(jobs, capacity_milli, [LIMIT_GPU_S]))
         found[f"gain {load}"] = first / attained
-        found[f"behind {load}"] = attained / _mean_s(jobs, srsf(jobs, capacity_milli)) - 1
+        found[f"behind {load}"] = attained / mean_completion_s(jobs, srsf(jobs, capacity_milli)) - 1
         if load == BUSY:
             by_engine = {order: _engine_mean_s(jobs, order) for order in ("tiresias", "gittins")}
             found |= {f"engine {order}": first / mean_s for order, mean_s in by_engine.items()}
             found["gittins over attained"] = by_engine["tiresias"] / by_engine["gittins"]
     return found
-
-
-def _mean_s(jobs: Sequence[CountedJob], stays: Sequence[Stay]) -> float:
-    return fmean(stay.end_s - job.submit_s for job, stay in zip(jobs, stays, strict=True))
 
 
 def _engine_mean_s(jobs: Sequence[CountedJob], order: str) -> float:

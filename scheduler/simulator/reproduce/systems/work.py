@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from statistics import fmean
 from typing import Any
 
 from scheduler.engine import DEVICE_MILLI
-from scheduler.simulator.counted import CountedJob
+from scheduler.simulator.counted import CountedJob, Stay
 from scheduler.simulator.lab.chance import Chance
 from scheduler.simulator.scenario import Scenario, parse
 
@@ -117,3 +118,8 @@ def on_nodes(jobs: Sequence[CountedJob], nodes: Mapping[str, int], policy: Mappi
         "workloads": rows,
     }
     return parse(json.dumps(file))
+
+
+def mean_completion_s(jobs: Sequence[CountedJob], stays: Sequence[Stay]) -> float:
+    """From submission to the end, the mean over all jobs."""
+    return fmean(stay.end_s - job.submit_s for job, stay in zip(jobs, stays, strict=True))
