@@ -14,6 +14,7 @@ from typing import Any
 from django.db import connection
 from django.test import Client
 
+from benchmarks.machine import yardstick_s
 from budgets.models import LedgerEntry, Person, Reallocation, Request, Review, ShareImport
 from scheduler.models import Workload
 from tests.addresses import Values
@@ -21,7 +22,7 @@ from tests.load.world import World
 
 TRIES = 6
 QUERIES_MAX, TIME_MAX_MS, CHART_MAX_BYTES, MARKS_MAX = 30, 300, 300_000, 10_000
-YARDSTICK_S = 0.0155
+YARDSTICK_S = 0.104
 """What `slowness` counts from: of two quiet cores, on which the bounds were set."""
 FILE_MAX_MS = 10_000
 """Of files to keep: a pack of a hundred lines as PDF, a ledger of tens of thousands of entries."""
@@ -92,17 +93,11 @@ def signed_in(username: str) -> Client:
 
 
 def slowness() -> float:
-    """How many times as long as on a quiet machine a fixed piece of plain Python takes here and now; at least 1.
+    """How many times as long as on a quiet machine the yardstick takes here and now; at least 1.
 
     Even processor time grows where others share caches and cores.
     """
-    began_s = time.thread_time()
-    table: dict[int, tuple[int, int]] = {}
-    total = 0
-    for number in range(120_000):
-        table[number % 1_000] = (total, number)
-        total += len(table)
-    return max(1.0, (time.thread_time() - began_s) / YARDSTICK_S)
+    return max(1.0, yardstick_s(time.thread_time) / YARDSTICK_S)
 
 
 def measure(client: Client, person: str, path: str, tries: int = TRIES) -> Cost:
