@@ -236,16 +236,24 @@ def _run(row: SeenRun, seen: Seen, positions: Positions) -> Run:
         submitted_s=row.submitted_s,
         leave_by_s=row.leave_by_s,
         device=seen.fractions.get(row.pk),
-        service=Service(
-            attained_milli_s=(row.progress_s - row.forgiven_s) * sum(seen.holdings[row.pk].values()),
-            first_started_s=row.first_started_s,
-            predicted_s=row.predicted_s,
-            executed_s=row.progress_s,
-            forgiven_s=row.forgiven_s,
-            arrival=seen.arrivals.get(row.workload_id),
-        ),
+        service=_service(row, sum(seen.holdings[row.pk].values()), seen.arrivals.get(row.workload_id)),
         cpu_milli=row.cpu_milli,
         memory_mib=row.memory_mib,
+    )
+
+
+def _service(
+    row: SeenRun | SeenWorkload, size_milli: int, arrival: Arrival | None, waits_since_s: int | None = None
+) -> Service:
+    """What a workload has attained in earlier runs, each as large as this one."""
+    return Service(
+        attained_milli_s=(row.progress_s - row.forgiven_s) * size_milli,
+        first_started_s=row.first_started_s,
+        predicted_s=row.predicted_s,
+        executed_s=row.progress_s,
+        forgiven_s=row.forgiven_s,
+        waits_since_s=waits_since_s,
+        arrival=arrival,
     )
 
 
@@ -258,15 +266,7 @@ def _workload(row: SeenWorkload, seen: Seen, positions: Positions) -> Workload:
         submitted_s=row.submitted_s,
         priority=row.priority,
         node=row.node,
-        service=Service(
-            attained_milli_s=(row.progress_s - row.forgiven_s) * row.size_milli,
-            first_started_s=row.first_started_s,
-            predicted_s=row.predicted_s,
-            executed_s=row.progress_s,
-            forgiven_s=row.forgiven_s,
-            waits_since_s=row.requeued_s,
-            arrival=seen.arrivals.get(row.pk),
-        ),
+        service=_service(row, row.size_milli, seen.arrivals.get(row.pk), row.requeued_s),
         cpu_milli=row.cpu_milli,
         memory_mib=row.memory_mib,
     )
