@@ -5,6 +5,7 @@ Rows change only through `budgets.services`; what must always hold is a constrai
 """
 
 from budgets.models.balances import BooksCheck
+from budgets.models.cells import CellGrant
 from budgets.models.identities import ClaimedRole, Identity
 from budgets.models.imports import ShareImport
 from budgets.models.kept_answers import KeptAnswer
@@ -28,6 +29,7 @@ __all__ = [
     "Attachment",
     "BooksCheck",
     "BudgetNode",
+    "CellGrant",
     "ClaimedRole",
     "Cluster",
     "Comment",
