@@ -7,6 +7,7 @@ from .admission import refusal, refusal_in
 from .compatible import network_of
 from .cycle import decide, order
 from .explain import amount, places
+from .grants import Layout, layout_of, still_grantable, unmatched
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
 from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_order_of, themis
@@ -19,10 +20,12 @@ from .standing import comparisons
 from .tree import BudgetTree, figures_of
 from .values import (
     DEVICE_MILLI,
+    NO_CELLS,
     NO_SERVICE,
     Action,
     Arrival,
     BudgetNode,
+    CellCounts,
     Claim,
     Decision,
     Health,
@@ -44,6 +47,7 @@ __all__ = [
     "ENGINE_VERSION",
     "HOLDING_ORDERS",
     "LEAF_ORDERS",
+    "NO_CELLS",
     "NO_SERVICE",
     "TREE_ORDERS",
     "Action",
@@ -51,12 +55,14 @@ __all__ = [
     "BudgetNode",
     "BudgetTree",
     "Candidate",
+    "CellCounts",
     "Claim",
     "Code",
     "Crowd",
     "Crowds",
     "Decision",
     "Health",
+    "Layout",
     "LeafUse",
     "LevelFigures",
     "LimitFault",
@@ -85,6 +91,7 @@ __all__ = [
     "fair_shares",
     "fault_in_limits",
     "figures_of",
+    "layout_of",
     "leaf_order_of",
     "network_of",
     "order",
@@ -92,6 +99,8 @@ __all__ = [
     "refusal",
     "refusal_in",
     "steady_shares",
+    "still_grantable",
     "themis",
+    "unmatched",
     "whole_order",
 ]

@@ -44,6 +44,16 @@ class Packing(StrEnum):
     WORST_FIT = "worst_fit"  # the one with most free: work is spread
 
 
+class CellCounts(NamedTuple):
+    """So many cells of each level: whole nodes, and whole racks (grants.py)."""
+
+    node: int = 0
+    rack: int = 0
+
+
+NO_CELLS = CellCounts()
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetNode:
     """One node of the budget tree as it stands at the snapshot's instant.
@@ -52,7 +62,7 @@ class BudgetNode:
     10,000; in scenario files any numbers with `whole` = the siblings' sum. The root has parent None.
     `maximum_milli` bounds what it, with all below it, may hold at once; None is no bound. `minimum_milli` is what it
     should hold before others go on, and `factor_milli` what its shares count times, in thousandths: both for the order
-    "fair" alone (`Policy.tree_order`).
+    "fair" alone (`Policy.tree_order`). `cells` are its own beside its shares (private.py).
     """
 
     id: str
@@ -63,6 +73,7 @@ class BudgetNode:
     minimum_milli: int = 0
     maximum_milli: int | None = None
     factor_milli: int = 1_000
+    cells: CellCounts = NO_CELLS
 
 
 @dataclass(frozen=True, slots=True)
