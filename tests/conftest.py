@@ -17,6 +17,8 @@ from portal import counters
 from portal.supervisor.databases import private_services, release, started
 from portal.supervisor.place import Place
 from portal.supervisor.testing import find_chromium
+from scheduler.queries import moments
+from scheduler.services import events
 
 BROWSER_FIXTURES = {"browser", "context", "page"}
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -53,6 +55,15 @@ def in_english() -> None:
 def own_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test counts tries anew: what another one tried is none of its business."""
     monkeypatch.setattr(counters, "NAMESPACE", f"test-{uuid.uuid4().hex}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins as a new process does: what one remembers of a cluster or of a broker was another test's."""
+    monkeypatch.setattr(moments, "_kept", {})
+    monkeypatch.setattr(moments, "_seen", {})
+    monkeypatch.setattr(events, "_no_broker_until_s", float("-inf"))
+    monkeypatch.setattr(events, "_woken_s", {})
 
 
 @pytest.fixture(scope="session")

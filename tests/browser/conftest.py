@@ -8,8 +8,15 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.sync_api import Page
 
+from scheduler.queries import moments
 from tests.portal.conftest import Laboratory, busy
 from tests.portal.openid_elsewhere import elsewhere, provider_process  # noqa: F401 (fixtures)
+
+
+@pytest.fixture(autouse=True)
+def every_poll_sees_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages' clocks are wound on by these tests, ours are not: what was true a second ago may be minutes old to a page."""
+    monkeypatch.setattr(moments, "POLL_S", 0.0)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def test_a_storm_of_submissions_is_one_wake_up(
     make_world: Callable[..., World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, other = make_world(), clusters.create(name="other", position=9)
-    monkeypatch.setattr(events, "_woken_s", {})
+    monkeypatch.setattr(events, "_woken_s", {})  # making the world woke it
     monkeypatch.setattr(events, "WAKE_EVERY_S", 600.0)
     before = waiting_messages()
     for _ in range(20):
