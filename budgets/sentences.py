@@ -51,10 +51,13 @@ def _number(text: str) -> str:
 
 
 def _amount(text: str) -> str:
-    """8 GPUs, 0.25 core; 8 GPUs with 16 cores and 64 GiB."""
+    """8 GPUs, 0.25 core; 8 GPUs with 16 cores and 64 GiB; 8 GPUs of class T4/V100."""
     devices, _, beside = text.partition(" with ")
+    devices, _, of_class = devices.partition(" of class ")
     number, _, unit = devices.partition(" ")
     said = f"{_number(number)} {gettext(unit)}"
+    if of_class:
+        said = gettext("{amount} of class {name}").format(amount=said, name=of_class)
     if not beside:
         return said
     parts = [each.partition(" ") for each in beside.split(" and ")]
@@ -103,7 +106,11 @@ def _day(text: str) -> str:
 
 
 KINDS: dict[str, Kind] = {
-    "amount": Kind(r"[\d,.]+ (?:GPU|GPUs|core|cores)(?: with [\d,.]+ (?:cores?|GiB)(?: and [\d,.]+ GiB)?)?", _amount),
+    "amount": Kind(
+        r"[\d,.]+ (?:GPU|GPUs|core|cores)(?: of class [\w./ -]+?)?"
+        r"(?: with [\d,.]+ (?:cores?|GiB)(?: and [\d,.]+ GiB)?)?",
+        _amount,
+    ),
     "units": Kind(r"GPUs|cores", gettext),
     "hours": Kind(r"GPU-hours|core-hours", gettext),
     "number": Kind(r"-?[\d,]+(?:\.\d+)?", _number),

@@ -23,6 +23,7 @@ SHORT = {
     "waiting_victims": "being left for it",
     "waiting_nodes": "too few fit nodes",
     "too_large": "larger than the cluster",
+    "unknown_class": "no such class of GPUs",
     "contract_too_long": "its contract is too long",
     "contract_too_short": "its contract is too short",
     "no_entitlement": "nothing to charge",

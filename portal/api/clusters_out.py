@@ -35,6 +35,8 @@ def _knob(name: str, default: Any, *, is_given: bool) -> serializers.Field:
     if isinstance(default, Fraction | str):
         return serializers.CharField(max_length=MARGIN_MAX_CHARS if isinstance(default, Fraction) else 40, **more)
     bound: dict[str, Any] = {} if is_given else {"min_value": 0, "max_value": policies.most_of(name)}
+    if policies.is_of_words(name):
+        return serializers.ListField(child=serializers.CharField(max_length=40), **more)
     if isinstance(default, tuple):
         return serializers.ListField(child=serializers.IntegerField(**bound), **more)
     return serializers.IntegerField(**bound, **more)

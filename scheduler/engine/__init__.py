@@ -4,6 +4,7 @@ No Django, clock, chance, disk or network in here. This is the front door; every
 """
 
 from .admission import refusal, refusal_in
+from .classes import classes_of
 from .compatible import network_of
 from .cycle import decide, order
 from .explain import amount, places
@@ -84,6 +85,7 @@ __all__ = [
     "cassini",
     "cells",
     "choose_whole_nodes",
+    "classes_of",
     "comparisons",
     "decay_per_s",
     "decayed_milli_s",

@@ -6,6 +6,10 @@ pass, whether what was queued may still wait.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
+from .class_words import of_class
 from .host import is_anywhere
 from .maxima import least_maximum, would_hold_milli
 from .policy import Policy
@@ -26,6 +30,8 @@ def refusal(
     maximum: tuple[str, int] | None = None,
     node_milli: int = 0,
     has_host_room: bool = True,
+    gpu_classes: Collection[str] = (),
+    known_classes: Collection[str] = (),
 ) -> Reason | None:
     """Why a workload may not be queued as it is, or None.
 
@@ -39,16 +45,26 @@ def refusal(
         maximum: what people call the budget node at or above the leaf that may hold least, and how much it may, in
             thousandths; None where none is bound.
         node_milli: what the largest node has, for `maximum`: a larger gang holds whole nodes.
-        has_host_room: whether there are nodes with the cores and the memory that it asks for.
+        has_host_room: whether there are nodes with the class, the cores and the memory that it asks for.
+        gpu_classes: those that it can run on; none is all.
+        known_classes: those of the cluster's nodes.
     """
-    numbers = {"size_milli": size_milli, "min_runtime_s": min_runtime_s}
+    numbers: dict[str, Any] = {"size_milli": size_milli, "min_runtime_s": min_runtime_s}
     if is_closed:
         return Reason(Code.CLOSED, f"Refused: {leaf_name} is closed. Submit it elsewhere.", numbers)
     if size_milli > room_milli:
         text = "Refused: it asks for more than there is."
         return Reason(Code.TOO_LARGE, text, {**numbers, "room_milli": room_milli})
+    if gpu_classes:
+        numbers["gpu_classes"] = sorted(gpu_classes)
+    if unknown := sorted(set(gpu_classes).difference(known_classes)):
+        known = f"known: {', '.join(sorted(known_classes))}" if known_classes else "no node says its class"
+        text = f"Refused: no node is of class {unknown[0]}; {known}."
+        return Reason(Code.UNKNOWN_CLASS, text, {**numbers, "known_classes": sorted(known_classes)})
     if not has_host_room:
         text = "Refused: no node has the cores and the memory that it asks for."
+        if gpu_classes:
+            text = f"Refused: no node of class {of_class(gpu_classes)} has all that it asks for."
         return Reason(Code.TOO_LARGE, text, numbers)
     if maximum is not None and (held_milli := would_hold_milli(size_milli, node_milli)) > maximum[1]:
         most, held = (f"{milli / DEVICE_MILLI:,.3f}".rstrip("0").rstrip(".") for milli in (maximum[1], held_milli))
@@ -89,13 +105,22 @@ def refusal_in(
     node: str | None,
     cpu_milli: int = 0,
     memory_mib: int = 0,
+    gpu_classes: tuple[str, ...] = (),
 ) -> Reason | None:
     """The same, with what the snapshot knows about leaf and nodes."""
     budget = snapshot.leaf(leaf)
     nodes = snapshot.nodes
     maximum = least_maximum(budget)
     asked = Workload(
-        "", leaf, size_milli, min_runtime_s, snapshot.now_s, node=node, cpu_milli=cpu_milli, memory_mib=memory_mib
+        id="",
+        leaf=leaf,
+        size_milli=size_milli,
+        min_runtime_s=min_runtime_s,
+        submitted_s=snapshot.now_s,
+        node=node,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+        gpu_classes=gpu_classes,
     )
     return refusal(
         policy=policy,
@@ -108,4 +133,6 @@ def refusal_in(
         maximum=None if maximum is None else (snapshot.names.get(maximum[0], maximum[0]), maximum[1]),
         node_milli=nodes.largest_milli,
         has_host_room=is_anywhere(snapshot, asked),
+        gpu_classes=gpu_classes,
+        known_classes={each.gpu_class for each in nodes.by_name.values()} - {""},
     )

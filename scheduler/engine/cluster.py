@@ -93,6 +93,7 @@ class NodeState:
         "capacity_milli",
         "claims",
         "cpu_milli",
+        "gpu_class",
         "health",
         "held_milli",
         "indexed_milli",
@@ -124,6 +125,7 @@ class NodeState:
         self.leaf = node.leaf
         self.cpu_milli = node.cpu_milli
         self.memory_mib = node.memory_mib
+        self.gpu_class = node.gpu_class
         self.health = node.health
         self.windows = node.windows
         self.usable_from_s = node.usable_from_s

@@ -104,7 +104,7 @@ class Pass:
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
         self.codes = WaitingCodes(self.trial)
         self._place = 0
-        self._failed: dict[str, tuple[int, list[tuple[int, int, int, int]]]] = {}
+        self._failed: dict[str, tuple[int, list[Workload]]] = {}
         self._placed: set[str] = set()
         self._may_skip = only_news and self.codes.are_grouped  # nobody is to know who waits at which place
         self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
@@ -251,18 +251,8 @@ class Pass:
         """Whether one of its leaf that asked for no more has failed, and nothing changed since."""
         if workload.id in self.snapshot.reservations:
             return False
-        changes, shapes = self._failed.get(workload.leaf, (-1, []))
-        if changes != self.trial.changes:
-            return False
-        size_milli, contract_s = workload.size_milli, workload.min_runtime_s
-        cpu_milli, memory_mib = workload.cpu_milli, workload.memory_mib
-        return any(
-            least_milli <= size_milli
-            and shortest_s <= contract_s
-            and least_cpu_milli <= cpu_milli
-            and least_mib <= memory_mib
-            for least_milli, shortest_s, least_cpu_milli, least_mib in shapes
-        )
+        changes, failed = self._failed.get(workload.leaf, (-1, []))
+        return changes == self.trial.changes and any(_asks_no_more(each, workload) for each in failed)
 
     def _note_failure(self, workload: Workload) -> None:
         if workload.id in self.snapshot.reservations:
@@ -271,11 +261,11 @@ class Pass:
             note_failure(self.trial, workload)
         if workload.node is not None:
             return
-        changes, shapes = self._failed.get(workload.leaf, (-1, []))
+        changes, failed = self._failed.get(workload.leaf, (-1, []))
         if changes != self.trial.changes:
-            shapes = []
-            self._failed[workload.leaf] = (self.trial.changes, shapes)
-        shapes.append((workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib))
+            failed = []
+            self._failed[workload.leaf] = (self.trial.changes, failed)
+        failed.append(workload)
 
     def _try_to_place(self, workload: Workload, place: int | None) -> bool:
         """Start it on free devices, else hold devices for it while victims leave; within its budget's maximum."""
@@ -388,6 +378,7 @@ class Pass:
         while (workload := walk.next()) is not None:
             self._place += 1
             is_plain = workload.node is None and not workload.asks_host and not self.snapshot.tree.has_maxima
+            is_plain = is_plain and not workload.is_high  # which the reserve is not kept from
             holdings = None
             if not is_plain or workload.size_milli not in failed:
                 holdings = self._place_within_maximum(workload)
@@ -412,3 +403,15 @@ class Pass:
             self.decisions += waits.news()
         else:
             self.decisions += waits.decisions(self.waiting, self.snapshot.told if self._only_news else None)
+
+
+def _asks_no_more(one: Workload, other: Workload) -> bool:
+    """Whether there is a place for the first workload, of the same leaf, wherever there is one for the other."""
+    return (
+        one.size_milli <= other.size_milli
+        and one.min_runtime_s <= other.min_runtime_s
+        and one.cpu_milli <= other.cpu_milli
+        and one.memory_mib <= other.memory_mib
+        and (one.is_high or not other.is_high)
+        and (not one.gpu_classes or (bool(other.gpu_classes) and set(other.gpu_classes) <= set(one.gpu_classes)))
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .class_words import ClassRoom, Reserve, numbers_of, of_class, reserve_against, room_of
 from .cluster import HeldRun
 from .maxima import excess, would_hold_milli
 from .preemption import Claimant, Taking
@@ -27,13 +28,14 @@ def amount(snapshot: Snapshot, size_milli: int) -> str:
 
 
 def beside_devices(workload: Workload) -> str:
-    """Cores and memory that are asked for: " with 16 cores and 64 GiB"; "" without any."""
+    """What is asked for beside a number of devices: " of class V100 with 16 cores and 64 GiB"; "" if nothing is."""
+    which = f" of class {of_class(workload.gpu_classes)}" if workload.gpu_classes else ""
     asked = []
     if workload.cpu_milli:
         asked.append(f"{_short(workload.cpu_milli / 1_000)} core{'s' if workload.cpu_milli > 1_000 else ''}")
     if workload.memory_mib:
         asked.append(f"{_short(workload.memory_mib / 1_024)} GiB")
-    return f" with {' and '.join(asked)}" if asked else ""
+    return which + (f" with {' and '.join(asked)}" if asked else "")
 
 
 def _short(number: float) -> str:
@@ -245,11 +247,31 @@ class Explainer:
         if snapshot.leaf_order is not None:
             numbers["level"] = workload.level
         size = amount(snapshot, workload.size_milli) + beside_devices(workload)
-        if workload.asks_host:
+        if workload.cpu_milli or workload.memory_mib:
             numbers |= {"cpu_milli": workload.cpu_milli, "memory_mib": workload.memory_mib}
+        room, reserve = room_of(snapshot, workload), reserve_against(snapshot, workload)
+        numbers |= numbers_of(room, reserve, workload)
         if code is Code.WAITING_MAXIMUM:
             return self._exceeds_maximum(workload, numbers)
-        return Reason(code, self._sentence(code, size, ahead, is_funded, at_s), numbers, at_s)
+        text = self._sentence(code, size, ahead, is_funded, at_s) + self._of_classes(code, room, reserve)
+        return Reason(code, text, numbers, at_s)
+
+    def _of_classes(self, code: Code, room: ClassRoom | None, reserve: Reserve | None) -> str:
+        """What nodes of its classes have, where that is why it waits, and what is kept free of high-end ones."""
+        if code not in (Code.WAITING_PLACEMENT, Code.WAITING_NODES):
+            return ""
+        text = ""
+        if room is not None and code is Code.WAITING_NODES:
+            text += f" Fit of such a class: {self._or_none(room.fit_milli)}."
+        elif room is not None:
+            text += f" Free of such a class: {self._or_none(room.free_milli)}."
+        if reserve is not None and code is Code.WAITING_PLACEMENT:
+            free, kept = self._or_none(reserve.free_milli), amount(self._snapshot, reserve.kept_milli)
+            text += f" Free of high-end classes: {free}; {kept} of these stay free for work that needs them."
+        return text
+
+    def _or_none(self, milli: int) -> str:
+        return amount(self._snapshot, milli) if milli else "none"
 
     def _exceeds_maximum(self, workload: Workload, numbers: dict[str, Any]) -> Reason:
         snapshot = self._snapshot

@@ -1,6 +1,7 @@
-"""Processor cores and memory beside devices: what a workload asks for on each node bounds where it may go.
+"""Processor cores, memory and the class of devices: what a workload asks for on each node bounds where it may go.
 
-A node that does not say what it has bounds nothing. Devices are what is charged.
+A node that does not say how many cores and how much memory it has is not bound by them; one that does not say its class
+is of none that a workload could name. Devices are what is charged.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from .classes import suits
 from .cluster import HeldRun, NodeState
 from .snapshot import Snapshot
 from .values import Claim, Reservation, Workload
@@ -22,16 +24,17 @@ class Host(NamedTuple):
 
 def is_bound(node: NodeState, workload: Workload) -> bool:
     """Whether cores or memory decide about a workload on a node."""
-    return workload.asks_host and (node.cpu_milli is not None or node.memory_mib is not None)
+    asks = workload.cpu_milli or workload.memory_mib
+    return bool(asks) and (node.cpu_milli is not None or node.memory_mib is not None)
 
 
 def is_large_enough(node: NodeState, workload: Workload) -> bool:
-    """Whether the node has as many cores and as much memory, whoever holds them."""
-    return not is_bound(node, workload) or _is_room(node, workload, ())
+    """Whether the node is of a class that suits, with as many cores and as much memory, whoever holds them."""
+    return suits(node, workload) and (not is_bound(node, workload) or _is_room(node, workload, ()))
 
 
 def is_anywhere(snapshot: Snapshot, workload: Workload) -> bool:
-    """Whether nodes that have as many cores and as much memory have the devices, whoever holds them."""
+    """Whether nodes of such a class, with as many cores and as much memory, have the devices, whoever holds them."""
     if not workload.asks_host:
         return True
     nodes, size_milli = snapshot.nodes, workload.size_milli
@@ -44,8 +47,10 @@ def is_anywhere(snapshot: Snapshot, workload: Workload) -> bool:
 def fits_now(snapshot: Snapshot, node: NodeState, workload: Workload, without: Collection[str] = ()) -> bool:
     """Whether enough is free, with the runs in `without` thought away.
 
-    What plans of others keep is not, nor what the runs that they wait for still hold.
+    What plans of others keep is not, nor what the runs that they wait for still hold. A node of another class never is.
     """
+    if not suits(node, workload):
+        return False
     if not is_bound(node, workload):
         return True
     held = [_of_run(run) for run in node.runs.values() if run.id not in without]

@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import merge
 from typing import NamedTuple
 
+from .classes import evenly, leaves_reserve, rank_of, tiers_for
 from .cluster import HeldRun, NodeState
 from .compatible import CANDIDATES, most_compatible
 from .domains import closest
 from .host import fits_now, is_bound, keeps_promise
+from .policies.classes import Tier
 from .snapshot import Snapshot
 from .values import DEVICE_MILLI, Claim, Packing, Reservation, Workload
 
@@ -111,12 +113,21 @@ def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] |
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         return {node.name: size_milli} if node is not None and _fits_free(snapshot, node, workload) else None
-    if is_whole_nodes(snapshot, size_milli):
-        return _place_on_empty_nodes(snapshot, workload)
-    if size_milli < DEVICE_MILLI and (beside := _beside_others(snapshot, workload)) is not None:
+    is_whole = is_whole_nodes(snapshot, size_milli)
+    place = _place_on_empty_nodes if is_whole else _place_on_one_node
+    for tier in tiers_for(snapshot, workload, is_whole=is_whole):
+        if (found := place(snapshot, workload, tier)) is not None:
+            return found
+    return None
+
+
+def _place_on_one_node(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> Mapping[str, int] | None:
+    size_milli = workload.size_milli
+    if size_milli < DEVICE_MILLI and (beside := _beside_others(snapshot, workload, tier)) is not None:
         return {beside.name: size_milli}
     for name in _with_room(snapshot, size_milli):
-        if _fits_free(snapshot, snapshot.nodes.by_name[name], workload):
+        node = snapshot.nodes.by_name[name]
+        if (tier is None or node.gpu_class in tier) and _fits_free(snapshot, node, workload):
             return {name: size_milli}
     return None
 
@@ -129,15 +140,17 @@ def _with_room(snapshot: Snapshot, size_milli: int) -> Iterator[str]:
         yield from merge(*(by_free[free] for free in enough))
         return
     for free_milli in sorted(enough, reverse=snapshot.packing is Packing.WORST_FIT):
-        yield from by_free[free_milli]
+        yield from evenly(snapshot, by_free[free_milli])
 
 
-def _beside_others(snapshot: Snapshot, workload: Workload) -> NodeState | None:
+def _beside_others(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> NodeState | None:
     """The node whose device, shared already, a fraction fills best; None if it needs a device of its own."""
     found: list[tuple[int, str]] = []
     for names in snapshot.nodes.by_free.values():
         for node in (snapshot.nodes.by_name[name] for name in names):
-            if not node.shared or node.claims or not _fits_free(snapshot, node, workload):
+            if not node.shared or node.claims or (tier is not None and node.gpu_class not in tier):
+                continue
+            if not _fits_free(snapshot, node, workload):
                 continue
             for runs in node.shared.values():
                 left_milli = DEVICE_MILLI - sum(run.size_milli for run in runs)
@@ -154,23 +167,29 @@ def _fits_free(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
         return False
     if workload.asks_host and not fits_now(snapshot, node, workload):
         return False
+    if not leaves_reserve(snapshot, workload, [node]):
+        return False
     return allowance_milli(snapshot, node, workload, snapshot.now_s) >= workload.size_milli
 
 
-def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> Mapping[str, int] | None:
     nodes = snapshot.nodes
     empty = [nodes.by_name[name] for names in nodes.empty.values() for name in names]
+    if tier is not None:
+        empty = [node for node in empty if node.gpu_class in tier]
     if sum(node.capacity_milli for node in empty) < workload.size_milli:
         return None
     candidates = [
-        Candidate((), (), node)
+        Candidate(rank_of(snapshot, node, workload), (), node)
         for node in empty
         if fits_now(snapshot, node, workload)
         and allowance_milli(snapshot, node, workload, snapshot.now_s) >= node.capacity_milli
     ]
     placements = (choose_whole_nodes(candidates, workload.size_milli, turn) for turn in range(CANDIDATES))
     chosen = most_compatible(snapshot, workload, placements)
-    return None if chosen is None else {node.name: node.capacity_milli for node in chosen}
+    if chosen is None or not leaves_reserve(snapshot, workload, chosen):
+        return None
+    return {node.name: node.capacity_milli for node in chosen}
 
 
 def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int, turn: int = 0) -> list[NodeState] | None:

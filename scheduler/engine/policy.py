@@ -12,6 +12,8 @@ MOST_QUEUES = 16
 """Queues of attained service, but for the last."""
 MOST_SAMPLES = 1_000
 """Services that a policy may know."""
+MOST_CLASSES = 32
+"""Classes of GPUs that a policy may rank."""
 TREE_ORDERS = ("lookback", "half_life", "fair", "drf")
 """Which sibling goes first (policies/): by what it has used, in full inside the lookback, or the less the longer ago
 (Slurm's Fair Tree); or by what it holds now: devices by weight, minima first (YARN's fair share), or the largest part
@@ -39,6 +41,9 @@ class Policy:
     `leaf_uplink_gbps` is what a leaf switch can send to the others, by which those that start are shifted against each
     other on the network (policies/cassini); 0 is unknown, and shifts nobody.
     `placement_score` is one of `PLACEMENT_SCORES`.
+    `class_order` are the classes of GPUs, the fastest first, and `high_end_classes` those of them of which
+    `high_end_reserve` devices are kept free for work that needs the fast ones (policies/classes.py). Who does not say
+    whether it does, does where work like it has used its GPUs by at least `high_efficiency_percent`; 0 is never.
     """
 
     lookback_s: int = 604_800
@@ -62,6 +67,10 @@ class Policy:
     round_s: int = 1_200
     leaf_uplink_gbps: int = 0
     placement_score: str = "none"
+    class_order: tuple[str, ...] = ()
+    high_end_classes: tuple[str, ...] = ()
+    high_end_reserve: int = 0
+    high_efficiency_percent: int = 0
 
     @property
     def decay_s(self) -> int | None:
@@ -90,6 +99,7 @@ class Policy:
             raise ValueError(f"attained_limits: must be 1 to {MOST_QUEUES} numbers that rise from above 0")
         if len(self.service_samples) > MOST_SAMPLES or any(each < 0 for each in self.service_samples):
             raise ValueError(f"service_samples: must be up to {MOST_SAMPLES:,} numbers of at least 0")
+        self._check_classes()
         for name in ("lookback_s", "pass_every_s", "min_runtime_min_s", "half_life_s", "round_s"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1 s")
@@ -102,3 +112,15 @@ class Policy:
                 f"self_fence_s: {self.self_fence_s} must be less than lost_after_s, {self.lost_after_s}, "
                 "or a workload could run twice"
             )
+
+    def _check_classes(self) -> None:
+        order = self.class_order
+        if len(order) > MOST_CLASSES or len(set(order)) < len(order) or not all(order):
+            raise ValueError(f"class_order: must be up to {MOST_CLASSES} classes, each once")
+        unknown = [name for name in self.high_end_classes if name not in order]
+        if unknown:
+            raise ValueError(f"high_end_classes: {unknown[0]!r} is not in class_order")
+        if self.high_end_reserve and not self.high_end_classes:
+            raise ValueError("high_end_reserve: needs high_end_classes to keep it of")
+        if self.high_efficiency_percent > 100:
+            raise ValueError(f"high_efficiency_percent: {self.high_efficiency_percent} is more than 100")

@@ -8,6 +8,7 @@ from itertools import combinations
 from operator import itemgetter
 from typing import NamedTuple
 
+from .classes import leaves_reserve, suits, without_reserved
 from .cluster import HeldRun, NodeState
 from .host import fits_now, is_bound
 from .maxima import Excess, excess_of
@@ -200,7 +201,9 @@ def _options(claimant: Claimant, nodes: Iterable[NodeState]) -> dict[tuple[int, 
     excess_milli = _excess_milli(claimant.excess)
     options: dict[tuple[int, int], list[NodeState]] = {}
     for node in nodes:
-        if node.open_milli < size_milli:
+        if node.open_milli < size_milli or not suits(node, claimant.workload):
+            continue
+        if not leaves_reserve(claimant.snapshot, claimant.workload, [node]):
             continue
         bound = 0, 0
         if not node.shared:  # of these amounts alone do not say what it costs to free a device
@@ -353,7 +356,6 @@ def _first_to_leave(node: NodeState, need_milli: int, workload: Workload) -> lis
 def _take_whole_nodes(claimant: Claimant) -> Taking | None:
     """Whole nodes with the least costly victims."""
     snapshot = claimant.snapshot
-    size_milli = claimant.workload.size_milli
     starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
     names = {name for members in snapshot.nodes.empty.values() for name in members} | snapshot.nodes.soft.keys()
     takeable: dict[str, NodeState] = {}
@@ -369,10 +371,12 @@ def _take_whole_nodes(claimant: Claimant) -> Taking | None:
             continue
         if allowance_milli(snapshot, node, claimant.workload, starts_s, without) >= node.capacity_milli:
             takeable[name] = node
-    chosen = choose_whole_nodes((_whole_node(claimant, node) for node in takeable.values()), size_milli)
+    chosen = _choose_to_take(claimant, takeable)
+    if chosen is not None and not leaves_reserve(snapshot, claimant.workload, chosen):
+        names = without_reserved(snapshot, takeable.values())
+        chosen = _choose_to_take(claimant, {name: node for name, node in takeable.items() if name in names})
     if chosen is None:
         return None
-    chosen = _spare_victims(claimant, chosen, takeable)
     stopped = {run.id: run for node in chosen for run in _staying(node)}
     leaving = {run.id for node in chosen for run in node.runs.values() if run.leave_by_s is not None}
     return Taking(
@@ -380,6 +384,13 @@ def _take_whole_nodes(claimant: Claimant) -> Taking | None:
         victims=tuple(stopped[run_id] for run_id in sorted(stopped)),
         waits_for=tuple(sorted(leaving | stopped.keys())),
     )
+
+
+def _choose_to_take(claimant: Claimant, takeable: Mapping[str, NodeState]) -> list[NodeState] | None:
+    """Those of them that cost least."""
+    candidates = (_whole_node(claimant, node) for node in takeable.values())
+    chosen = choose_whole_nodes(candidates, claimant.workload.size_milli)
+    return None if chosen is None else _spare_victims(claimant, chosen, takeable)
 
 
 def _spare_victims(claimant: Claimant, chosen: list[NodeState], takeable: Mapping[str, NodeState]) -> list[NodeState]:

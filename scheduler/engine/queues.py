@@ -9,8 +9,9 @@ from .values import Workload
 
 QueueEntry = tuple[tuple[int, int], int, str, Workload]
 """Place inside a leaf: urgency (negated) and turn, first submission, id (section 3, rule 3)."""
-GroupKey = tuple[int, bool, int, str | None, int, int]
-"""What workloads of a leaf have in common that fare alike: size, whether funded, urgency, pin, cores, memory."""
+GroupKey = tuple[int, bool, int, str | None, int, int, tuple[str, ...], bool]
+"""What workloads of a leaf have in common that fare alike: size, whether funded, urgency, pin, cores, memory, classes,
+and whether they need the fast ones."""
 
 
 def _key_of(workload: Workload) -> GroupKey:
@@ -21,6 +22,8 @@ def _key_of(workload: Workload) -> GroupKey:
         workload.node,
         workload.cpu_milli,
         workload.memory_mib,
+        workload.gpu_classes,
+        workload.is_high,
     )
 
 
@@ -33,7 +36,7 @@ class Group:
     """Workloads of one leaf that ask for the same, but for the length of their contracts.
 
     Those whose devices are chosen already (a claim, or a start inside a pass) are not in it. Of one that is
-    `is_particular` (pinned, or with cores or memory) size alone does not say why it waits.
+    `is_particular` (pinned, or with cores, memory or a class) size alone does not say why it waits.
     """
 
     __slots__ = (
@@ -52,8 +55,8 @@ class Group:
 
     def __init__(self, key: GroupKey, stirred: Stirred) -> None:
         """Nobody waits. What makes a closer look at the group necessary is noted in `stirred`."""
-        self.size_milli, self.is_funded, _, node, cpu_milli, memory_mib = key
-        self.is_particular = node is not None or cpu_milli > 0 or memory_mib > 0
+        self.size_milli, self.is_funded, _, node, cpu_milli, memory_mib, classes, _ = key
+        self.is_particular = node is not None or cpu_milli > 0 or memory_mib > 0 or bool(classes)
         self.members: dict[str, Workload] = {}
         self._stirred = stirred
         self.joined = 0  # when somebody joined last, as `Stirred.joined` counts

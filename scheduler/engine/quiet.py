@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .admission import reason_to_hold
+from .classes import is_reserve_kept_from
 from .cluster import Nodes, NodeState
 from .placing import is_whole_nodes
 from .preemption import is_out_of_reach
@@ -107,6 +108,8 @@ def _unsettled(trial: Trial) -> list[Group] | None:
     if trial.reaches.standing() != calm.standing:
         return None
     changed = set(snapshot.nodes.changes[calm.seen :])
+    if changed and snapshot.classes is not None and snapshot.classes.reserve_milli:  # one node may free another
+        return None
     is_new = calm.joined != snapshot.stirred.joined
     if len(changed) > MOST_CHANGED:
         return None
@@ -251,7 +254,8 @@ def _fails_still(trial: Trial, group: Group) -> bool:
         return False
     changed = snapshot.nodes.changes[failure.seen :]
     size_milli = group.size_milli
-    if size_milli < DEVICE_MILLI or is_whole_nodes(snapshot, size_milli):
+    is_kept = is_reserve_kept_from(snapshot, group.any())  # what is free elsewhere decides too
+    if size_milli < DEVICE_MILLI or is_kept or is_whole_nodes(snapshot, size_milli):
         return not changed
     if any(node.open_milli >= size_milli and reach.now_milli(snapshot, node) >= size_milli for node in changed):
         return False

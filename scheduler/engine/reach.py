@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
 
+from .classes import is_reserve_kept_from
 from .cluster import HeldRun, Nodes, NodeState
 from .horizon import Amounts, Horizon
 from .queues import Group
@@ -339,6 +340,8 @@ class Reaches:
     def at_a_glance(self, workload: Workload) -> Horizon | None:
         """What answers for all leaves at once, where it holds now, and for this workload."""
         if self._horizon is None or workload.node is not None or workload.asks_host:
+            return None
+        if is_reserve_kept_from(self._snapshot, workload):
             return None
         if not self._are_promises_aside and not self._is_current():
             return None

@@ -17,6 +17,7 @@ class Code(StrEnum):
     WAITING_VICTIMS = "waiting_victims"
     WAITING_NODES = "waiting_nodes"
     TOO_LARGE = "too_large"
+    UNKNOWN_CLASS = "unknown_class"
     PREEMPTED_UNALLOCATED = "preempted_unallocated"
     PREEMPTED_FAIR_SHARE = "preempted_fair_share"
     PREEMPTED_PRIORITY = "preempted_priority"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from .classes import is_reserve_kept_from, leaves_reserve, suits, without_reserved
 from .cluster import HeldRun, NodeState
 from .host import certain_from_s, is_bound
 from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
@@ -39,7 +40,7 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
         if at_s is not None and not meets_window(node, at_s, at_s + workload.min_runtime_s):
             ready.append((at_s, node))
     if is_whole:
-        nodes = choose_whole_nodes((Candidate((at_s,), (), node) for at_s, node in ready), size_milli)
+        nodes = _choose_certain(trial, workload, ready)
         if nodes is None:
             return None
         instants = {node.name: at_s for at_s, node in ready}
@@ -52,6 +53,16 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
         return None
     at_s = max(at_s, trial.now_s)
     return Certain(at_s, holdings, _counted_on(claimant, nodes, at_s))
+
+
+def _choose_certain(trial: Trial, workload: Workload, ready: list[tuple[int, NodeState]]) -> list[NodeState] | None:
+    """Whole nodes, those that are certain soonest, that leave the reserve of high-end devices."""
+    snapshot, size_milli = trial.snapshot, workload.size_milli
+    nodes = choose_whole_nodes((Candidate((at_s,), (), node) for at_s, node in ready), size_milli)
+    if nodes is None or leaves_reserve(snapshot, workload, nodes):
+        return nodes
+    names = without_reserved(snapshot, [node for _, node in ready])
+    return choose_whole_nodes((Candidate((at_s,), (), node) for at_s, node in ready if node.name in names), size_milli)
 
 
 def certain_at_s(trial: Trial, workload: Workload) -> int | None:
@@ -70,6 +81,7 @@ def is_any_certain(trial: Trial, workload: Workload) -> bool:
     if (
         workload.node is not None
         or workload.asks_host
+        or is_reserve_kept_from(snapshot, workload)
         or (restless and any(node.windows for node in restless.values()))
     ):
         return certain_at_s(trial, workload) is not None
@@ -80,7 +92,12 @@ def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
     nodes = trial.snapshot.nodes.by_name
     pinned_to = None if workload.node is None else nodes.get(workload.node)
     possible = nodes.values() if workload.node is None else [] if pinned_to is None else [pinned_to]
-    return (node for node in possible if node.indexed_milli is not None)
+    return (node for node in possible if _is_possible(trial, node, workload))
+
+
+def _is_possible(trial: Trial, node: NodeState, workload: Workload) -> bool:
+    """Whether a node may start something, of a class that suits, and without what is kept free of it."""
+    return node.indexed_milli is not None and suits(node, workload) and leaves_reserve(trial.snapshot, workload, [node])
 
 
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
@@ -157,7 +174,7 @@ class Outlook:
         changed = snapshot.nodes.changes[self._seen :] if self._seen else snapshot.nodes.by_name.values()
         for node in set(changed):
             self._early_milli.pop(node.name, None)
-            if node.indexed_milli is not None and workload.node in (None, node.name):
+            if workload.node in (None, node.name) and _is_possible(trial, node, workload):
                 at_s = _certain_from(claimant, node, node.capacity_milli if is_whole else workload.size_milli)
                 if at_s is not None and at_s < self._promise.at_s:
                     self._early_milli[node.name] = node.capacity_milli

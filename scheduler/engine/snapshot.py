@@ -14,6 +14,7 @@ from typing import Any
 from .cluster import HeldRun, Nodes, NodeState
 from .policies import tree_order_of
 from .policies.cassini import Network
+from .policies.classes import Classes
 from .policies.crowds import NOBODY, Crowd, Crowds
 from .policies.leaf import LeafOrder
 from .policy import Policy
@@ -55,6 +56,7 @@ class Snapshot:
         unit: what the cluster is made of, as people call one of it.
         packing: on which node what is free is taken; set before the first pass.
         network: what gangs send through the uplinks of leaves, where the policy's score goes by it; set likewise.
+        classes: how the policy ranks the classes of nodes, where it does (classes.py); set likewise.
         leaf_order: who goes first inside a leaf, of one priority; None is by first submission (section 3, rule 3).
         crowds: who contends inside leaves, where the order has rounds; else None.
         tree_order: which sibling goes first (`policy.TREE_ORDERS`).
@@ -86,6 +88,7 @@ class Snapshot:
         self.unit = unit
         self.packing = Packing.BEST_FIT
         self.network: Network | None = None
+        self.classes: Classes | None = None
         self.leaf_order = leaf_order
         self.runs: dict[str, HeldRun] = {}
         self.queued: dict[str, Workload] = {}

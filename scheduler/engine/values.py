@@ -94,7 +94,7 @@ class Node:
 
     Nothing starts on it inside a maintenance window, whatever `health` says, and what it holds leaves as from a
     draining node. `cpu_milli` (thousandths of a core) and `memory_mib` are what workloads may have there; None is not
-    said, and bounds nothing.
+    said, and bounds nothing. `gpu_class` is what kind of devices it has, such as "V100"; "" is unsaid.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Node:
     leaf: str = ""
     cpu_milli: int | None = None
     memory_mib: int | None = None
+    gpu_class: str = ""
 
 
 class Arrival(NamedTuple):
@@ -166,7 +167,8 @@ class Workload:
     a fraction of one device. `level` and `turn` are set where it is queued, by the order inside its leaf (policies/):
     of one priority the higher level goes first, and may take over from lower ones; of one level the lower turn.
     `urgency` is priority and level in one. `cpu_milli` (thousandths of a core) and `memory_mib` are asked for beside
-    the devices, on each node that it holds; 0 asks for none.
+    the devices, on each node that it holds; 0 asks for none. `gpu_classes` are those that it can run on, by name; none
+    is all. `is_high` says that it needs the fast ones: where the policy ranks classes, it tries these first.
     """
 
     id: str
@@ -181,6 +183,8 @@ class Workload:
     turn: int = 0
     cpu_milli: int = 0
     memory_mib: int = 0
+    gpu_classes: tuple[str, ...] = ()
+    is_high: bool = False
     urgency: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -189,8 +193,8 @@ class Workload:
 
     @property
     def asks_host(self) -> bool:
-        """Whether it asks for cores or memory."""
-        return bool(self.cpu_milli or self.memory_mib)
+        """Whether it asks for more of a node than devices: cores, memory, or a class."""
+        return bool(self.cpu_milli or self.memory_mib or self.gpu_classes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from .classes import is_reserve_kept_from
 from .explain import Explainer
 from .host import is_anywhere, is_large_enough
 from .maxima import excess, would_hold_milli
@@ -16,9 +17,9 @@ from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .trial import Trial
 from .values import DEVICE_MILLI, Action, Decision, Reason, Reservation, Workload
 
-Shape = tuple[str, int, int, int, str | None, int, int]
-"""What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin, cores and
-memory."""
+Shape = tuple[str, int, int, int, str | None, int, int, tuple[str, ...], bool]
+"""What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin, cores,
+memory, classes, and whether they need the fast ones."""
 Answer = TypeVar("Answer")
 SETTLED = (Code.WAITING_NODES, Code.TOO_LARGE, Code.WAITING_MAXIMUM)
 """Whatever contracts end or were promised: it waits for something else."""
@@ -51,6 +52,8 @@ class WaitingCodes:
             workload.node,
             workload.cpu_milli,
             workload.memory_mib,
+            workload.gpu_classes,
+            workload.is_high,
         )
 
     def _once(self, question: str, workload: Workload, answer: Callable[[Workload], Answer]) -> Answer:
@@ -79,6 +82,7 @@ class WaitingCodes:
             not self._contracts_matter
             and workload.node is None
             and not workload.asks_host
+            and not is_reserve_kept_from(self._snapshot, workload)
             and not is_whole_nodes(self._snapshot, workload.size_milli)
         )
 
@@ -283,7 +287,7 @@ class Waits:
         for index, group in enumerate(groups):
             code = None
             size_milli = group.size_milli
-            if group.is_particular or size_milli > total_milli:
+            if group.is_particular or size_milli > total_milli or is_reserve_kept_from(snapshot, group.any()):
                 closer[index] = group.last()
             elif size_milli > (in_all_milli if size_milli > largest_milli else on_one_milli):
                 code = Code.WAITING_NODES

@@ -86,10 +86,14 @@ def _alibaba(options: Mapping[str, Any]) -> Trace:
         fail("--gpus", "is what --nodes lists with --format alibaba")
     pods = _read(options["file"], alibaba.read)
     nodes = _read(options["nodes"], alibaba.read_nodes)
-    if not nodes:
+    if not nodes.gpus:
         fail(options["nodes"], "has no nodes with GPUs")
+    classes: dict[str, list[str]] = {}
+    for node, model in nodes.model.items():
+        classes.setdefault(model, []).append(node)
+    cluster = {"nodes": nodes.gpus} | ({"classes": classes} if classes else {})
     remark = f"; left out: {pods.without_gpu:,} pods without GPUs, {pods.never_ran:,} that never ran"
-    return Trace(pods.jobs, {"nodes": nodes}, (BEST_EFFORT,), remark)
+    return Trace(pods.jobs, cluster, (BEST_EFFORT,), remark)
 
 
 def _csv(options: Mapping[str, Any]) -> Trace:

@@ -6,12 +6,13 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
-from scheduler.simulator.study import fragmentation, gaming, network, sharing
+from scheduler.simulator.study import fragmentation, gaming, network, packing, sharing
 from scheduler.simulator.study.strategies import Strategy
 from scheduler.simulator.variants import jittered, with_policy
 
@@ -20,7 +21,7 @@ class Source(NamedTuple):
     """Where scenarios come from: a file's, or invented laboratories of `days` and `gpus`.
 
     `restart_cost_s` is what every restart repeats, and `max_contract_s` the longest contract; None: as the scenario
-    has it.
+    has it. `pods` are a trace's, for the study of packing.
     """
 
     scenario: Scenario | None
@@ -28,6 +29,7 @@ class Source(NamedTuple):
     gpus: int = 0
     restart_cost_s: int | None = None
     max_contract_s: int | None = None
+    pods: Pods | None = None
 
     def of(self, seed: int, first_seed: int) -> Scenario:
         """The scenario of a seed. A file's own comes with the first one, and a little differently with each other.
@@ -107,7 +109,38 @@ class SharingRun(NamedTuple):
         return sharing.run(self.seed, self.days, random.Random)
 
 
-Run = FragmentationRun | GamingRun | NetworkRun | PairsRun | SharingRun
+class Pods(NamedTuple):
+    """A trace of pods, all of them and those that ran, and its nodes."""
+
+    nodes: Sequence[packing.Left]
+    every: Sequence[packing.Pod]
+    ran: Sequence[packing.Pod]
+
+
+class PackingRun(NamedTuple):
+    """Pods of a trace fill its nodes by one rule."""
+
+    seed: int
+    rule: str
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures."""
+        assert source.pods is not None
+        pods = source.pods.every
+        found = packing.fill(source.pods.nodes, pods, self.rule, partial(random.Random(self.seed).choice, pods))
+        return {"seed": self.seed, **found}
+
+
+class ReplayRun(NamedTuple):
+    """The same pods when they really came."""
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures."""
+        assert source.pods is not None
+        return packing.replay(source.pods.nodes, source.pods.ran)
+
+
+Run = FragmentationRun | GamingRun | NetworkRun | PairsRun | SharingRun | PackingRun | ReplayRun
 
 
 def carry_out_all(
@@ -128,7 +161,7 @@ def carry_out_all(
     def say(_: Run, done: int) -> None:
         on_done(done, len(runs))
 
-    return cores.carry_out(_carry_out, (source, runs[0].seed), runs, say, processes)
+    return cores.carry_out(_carry_out, (source, getattr(runs[0], "seed", 0)), runs, say, processes)
 
 
 def _carry_out(given: tuple[Source, int], run: Run) -> dict[str, Any]:

@@ -88,6 +88,9 @@ class Node(models.Model):
     )
     cpu_milli = models.PositiveBigIntegerField(default=0)
     memory_mib = models.PositiveBigIntegerField(default=0)
+    gpu_class = models.CharField(
+        max_length=60, blank=True, default="", db_default="", help_text="what kind of devices it has, such as V100"
+    )
     health = models.CharField(max_length=12, choices=Health, default=Health.HEALTHY)
     healthy_since = SecondField(null=True, blank=True, help_text="start of the dwell; null: fit since ever")
     drain_asked_at = SecondField(null=True, blank=True, help_text="an operator asked for a drain")

@@ -59,6 +59,15 @@ class Workload(models.Model):
     node = models.ForeignKey(Node, models.PROTECT, null=True, blank=True, related_name="pinned", help_text="pin")
     cpu_milli_per_rank = models.PositiveIntegerField(default=0)
     memory_mib_per_rank = models.PositiveIntegerField(default=0)
+    gpu_classes = ArrayField(
+        models.CharField(max_length=60), default=list, db_default=[], help_text="those that it can run on; none is all"
+    )
+    needs_fast = models.BooleanField(
+        default=False, db_default=False, help_text="it tries high-end classes first, by its own word or by the next"
+    )
+    efficiency_percent = models.PositiveSmallIntegerField(
+        null=True, blank=True, help_text="how much of their GPUs those like it had used, where that decided"
+    )
     workload_class = models.CharField(max_length=12, choices=Class)
     resumable = models.BooleanField(default=False)
     checkpoint = models.CharField(max_length=300, blank=True, help_text="where it saves, in its working directory")

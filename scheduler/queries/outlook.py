@@ -97,6 +97,7 @@ def _node(node: Any, now_s: int) -> Node:
         usable_from_s=None if node.usable_from_s is None else node.usable_from_s - now_s,
         cpu_milli=node.cpu_milli,
         memory_mib=node.memory_mib,
+        gpu_class=node.gpu_class,
     )
 
 
@@ -106,7 +107,8 @@ def _work(cluster: Cluster, snapshot: Snapshot, now_s: int) -> list[Standing]:
         row.code: row
         for row in Workload.objects.filter(cluster=cluster, state__in=Workload.OPEN_STATES).only(
             "code", "owner_id", "workload_class", "resumable", "progress_s", "priority", "time_limit_s",
-            "size_milli", "min_runtime_s", "submitted_at", "first_started_at", "cancel_asked_at", "node",
+            "size_milli", "min_runtime_s", "submitted_at", "first_started_at", "cancel_asked_at", "node", "gpu_classes",
+            "needs_fast",
         ).select_related("node")
     }  # fmt: skip
     reasons = dict(
@@ -150,6 +152,8 @@ def _standing(row: Workload, leaf: str, run: Any, reason: str, now_s: int) -> St
         leaves_as=(reason or "drained") if run is not None and run.leave_by_s is not None else "",
         is_cancelled=row.cancel_asked_at is not None,
         limit_s=row.time_limit_s,
+        gpu_classes=tuple(row.gpu_classes),
+        is_high=row.needs_fast,
     )
 
 

@@ -24,7 +24,9 @@ def read(cluster: Cluster, start: datetime, end: datetime) -> tuple[list[Node], 
         .annotate(size=Count("devices"))
         .filter(size__gt=0)
         .order_by("name")
-        .values_list("pk", "name", "size", "rack__name", "rail", "leaf", "cpu_milli", "memory_mib", "retired_at")
+        .values_list(
+            "pk", "name", "size", "rack__name", "rail", "leaf", "cpu_milli", "memory_mib", "gpu_class", "retired_at"
+        )
     )
     spells: dict[int, list[tuple[str, datetime]]] = {}
     for node_id, state, started_at in (
@@ -36,7 +38,7 @@ def read(cluster: Cluster, start: datetime, end: datetime) -> tuple[list[Node], 
     names = {pk: name for pk, name, *_ in rows}
     events: list[Happening] = []
     nodes: list[Node] = []
-    for pk, name, size, rack, rail, leaf, cpu_milli, memory_mib, retired_at in rows:
+    for pk, name, size, rack, rail, leaf, cpu_milli, memory_mib, gpu_class, retired_at in rows:
         if pk in spells and spells[pk][0][1] < end:
             nodes.append(
                 Node(
@@ -47,6 +49,7 @@ def read(cluster: Cluster, start: datetime, end: datetime) -> tuple[list[Node], 
                     leaf=leaf,
                     cpu_milli=cpu_milli or None,
                     memory_mib=memory_mib or None,
+                    gpu_class=gpu_class,
                 )
             )
             events += _health(name, spells[pk], retired_at, start, end)

@@ -26,7 +26,7 @@ SHORTEST_S = 60
 WORKLOAD = (
     "pk", "code", "leaf_id", "size_milli", "min_runtime_s", "priority", "node__name", "resumable", "state",
     "submitted_at", "first_started_at", "ended_at", "progress_s", "time_limit_s",
-    "cpu_milli_per_rank", "memory_mib_per_rank", "owner_id", "name",
+    "cpu_milli_per_rank", "memory_mib_per_rank", "gpu_classes", "needs_fast", "owner_id", "name",
 )  # fmt: skip
 RUN = (
     "pk", "workload_id", "number", "size_milli", "funded", "started_at", "running_at", "contract_ends_at",
@@ -89,6 +89,8 @@ class Work:
     time_limit_s: int | None
     cpu_milli: int
     memory_mib: int
+    gpu_classes: tuple[str, ...]
+    is_high: bool
     user: str
     group: str
     now_s: int
@@ -166,6 +168,8 @@ def read(cluster: Cluster, start: datetime, end: datetime, nodes: set[str], now:
         limit_s,
         cpu,
         mib,
+        gpu_classes,
+        is_high,
         owner_id,
         name,
     ) in rows.values_list(*WORKLOAD):
@@ -173,7 +177,8 @@ def read(cluster: Cluster, start: datetime, end: datetime, nodes: set[str], now:
         # Whoever reads the scenario learns what recurs, and not what it is called.
         user = users.setdefault(owner_id, f"u{len(users)}")
         group = groups.setdefault(name, f"g{len(groups)}")
-        works[pk] = Work(*[*what, *instants, progress_s, limit_s, cpu, mib, user, group, second(now)])
+        asks = [cpu, mib, tuple(gpu_classes), is_high]
+        works[pk] = Work(*[*what, *instants, progress_s, limit_s, *asks, user, group, second(now)])
     runs = Run.objects.filter(workload__in=rows.order_by().values("pk")).order_by("started_at", "pk")
     found = list(runs.values_list(*RUN))
     holdings, _ = holdings_of([row[0] for row in found])
@@ -251,6 +256,8 @@ def _job(work: Work, leaf: str, likely: _Likely, startup_s: int, exit_s: int) ->
         group=work.group,
         cpu_milli=work.cpu_milli,
         memory_mib=work.memory_mib,
+        gpu_classes=work.gpu_classes,
+        is_high=work.is_high,
     )
 
 

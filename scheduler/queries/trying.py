@@ -122,6 +122,7 @@ def _trial(code: str, size_milli: int, min_runtime_s: int, loaded: Loaded) -> Tr
         size_milli=size_milli,
         min_runtime_s=min_runtime_s,
         node=before.node,
+        gpu_classes=before.gpu_classes,
     )
     if refusal is not None:
         return Tried(size_milli, min_runtime_s, "refuse", str(refusal.code), refusal.text)

@@ -269,7 +269,7 @@ def seen_runs(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
 
 
 def seen_nodes(ids: Iterable[int | None]) -> dict[int | None, dict[str, Any]]:
-    """By id: health, dwell, drain, capacity, cores, memory, what others hold of it, rack, rail, leaf, windows."""
+    """By id: health, dwell, drain, capacity, cores, memory, class, what others hold, rack, rail, leaf, windows."""
     wanted = {pk for pk in ids if pk is not None}
     if not wanted:
         return {}
@@ -298,6 +298,7 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
         "taken_milli",
         "cpu_milli",
         "memory_mib",
+        "gpu_class",
     )
     return [
         (
@@ -316,11 +317,12 @@ def nodes_as_seen(nodes: QuerySet[Node]) -> list[tuple[int, str, dict[str, Any]]
                 "taken_milli": taken_milli,
                 "cpu_milli": cpu_milli,
                 "memory_mib": memory_mib,
+                "gpu_class": gpu_class,
             },
         )
         for (
             pk, name, health, healthy_since_s, drains, is_retired, rack, rail, leaf, devices, taken_milli,
-            cpu_milli, memory_mib,
+            cpu_milli, memory_mib, gpu_class,
         ) in nodes.order_by("name").values_list(*columns)
     ]  # fmt: skip
 

@@ -145,6 +145,8 @@ def _checked(name: str, value: Any) -> Any:
             name, gettext("there is no such knob; there are {choices}").format(choices=", ".join(sorted(KNOBS)))
         )
     default = KNOBS[name].default
+    if is_of_words(name):
+        return _words(name, value)
     if isinstance(default, tuple):
         return _list(name, value)
     if isinstance(default, str):
@@ -159,6 +161,17 @@ def most_of(name: str) -> int:
     if name.endswith("_gbps"):
         return RATE_MAX_GBPS
     return DURATION_MAX_S if name.endswith("_s") or isinstance(KNOBS[name].default, tuple) else COUNT_MAX
+
+
+def is_of_words(name: str) -> bool:
+    """Whether a knob is a list of words."""
+    return str(KNOBS[name].type) == "tuple[str, ...]"
+
+
+def _words(name: str, value: Any) -> list[str]:
+    if not isinstance(value, list | tuple) or len(value) > LIST_MAX or not all(isinstance(each, str) for each in value):
+        raise InputError(name, gettext("{value!r} is not a list of words").format(value=str(value)[:40]))
+    return [_word(name, each.strip()) for each in value]
 
 
 def _list(name: str, value: Any) -> list[int]:

@@ -18,6 +18,7 @@ from scheduler.engine import (
     Service,
     Snapshot,
     Workload,
+    classes_of,
     leaf_order_of,
     network_of,
 )
@@ -70,6 +71,7 @@ class Effects:
         )
         said = {job.id: job.communication for job in scenario.jobs if job.communication is not None}
         self.snapshot.network = network_of(self.policy, said)
+        self.snapshot.classes = classes_of(self.policy, self.snapshot.nodes)
         self._predictor = Predictor()
         for use in scenario.history:
             self.snapshot.add_past_use(use.leaf, use.size_milli, use.from_s, use.until_s, funded=use.is_funded)
@@ -123,6 +125,8 @@ class Effects:
                 service=self._service(record),
                 cpu_milli=job.cpu_milli,
                 memory_mib=job.memory_mib,
+                gpu_classes=job.gpu_classes,
+                is_high=job.is_high,
             )
         )
         record.state = "queued"

@@ -37,6 +37,7 @@ class Standing:
         leaves_as: why its run was told to leave; empty if it was not.
         is_cancelled: it does not return when it has left.
         limit_s: its time limit, if it has one.
+        gpu_classes, is_high: as the engine's `Workload` has them.
     """
 
     id: str
@@ -49,6 +50,8 @@ class Standing:
     leaves_as: str = ""
     is_cancelled: bool = False
     limit_s: int | None = None
+    gpu_classes: tuple[str, ...] = ()
+    is_high: bool = False
 
     @property
     def waits(self) -> bool:
@@ -155,6 +158,8 @@ def _standing_job(present: Present, each: Standing, chance: Chance) -> Job:
         exit_delay_s=present.exit_s,
         restart_cost_s=present.restart_s,
         startup_s=present.startup_s,
+        gpu_classes=each.gpu_classes,
+        is_high=each.is_high,
     )
 
 

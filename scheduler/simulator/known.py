@@ -255,6 +255,8 @@ def _standing(record: JobRecord, like: Like, at_s: int) -> Standing:
         priority=job.priority,
         node=job.node,
         is_resumable=job.is_resumable,
+        gpu_classes=job.gpu_classes,
+        is_high=job.is_high,
         going_s=0 if run is None else _work_of(run, at_s),
         leaves_as=(run.end_reason or "drained") if run is not None and is_leaving else "",
         limit_s=None,

@@ -22,6 +22,8 @@ ORDERS = {"leaf_order": LEAF_ORDERS, "tree_order": TREE_ORDERS}
 EVERY = "all"
 """Stands for all schedulers, and for contracts with each order by itself."""
 STANDING = Policy()
+OF_WORDS = frozenset(each.name for each in fields(Policy) if str(each.type) == "tuple[str, ...]")
+"""Knobs that are lists of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ def registered() -> list[NamedPolicy]:
 def read(words: str) -> NamedPolicy:
     """A policy from its name: "fifo", "contracts,lookback_s=3d" or, under contracts, "leaf_order=tiresias".
 
-    Without a scheduler it is contracts; what is not named stays as the scenario has it. Several numbers of one knob are
+    Without a scheduler it is contracts; what is not named stays as the scenario has it. Several values of one knob are
     divided by "/". Whether the values are any good is for `variants.with_policy` to say.
 
     Raises:
@@ -91,7 +93,8 @@ def read_all(names: Iterable[str]) -> list[NamedPolicy]:
 def _value(knob: str, text: str) -> Any:
     """As a scenario file would hold it: a list, a whole number, another number, or text such as "3d"."""
     if isinstance(getattr(STANDING, knob), tuple):
-        return [_number(part.strip()) for part in text.split("/")]
+        parts = [part.strip() for part in text.split("/")]
+        return parts if knob in OF_WORDS else [_number(part) for part in parts]
     return _number(text)
 
 

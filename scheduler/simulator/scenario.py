@@ -51,7 +51,8 @@ class Job:
     `submit_s` is None for a workload that is submitted `think_s` after the one named in `after` has ended, and for one
     that was submitted before the start: then `before` says how it stands.
     `exit_delay_s` is None for one that never leaves by itself or when killed. `cpu_milli` and `memory_mib` are asked
-    for on each node. `communication` is what it sends in each iteration; None is unsaid.
+    for on each node. `communication` is what it sends in each iteration; None is unsaid. `gpu_classes` are those that
+    it can run on, and `is_high` says that it needs the fast ones, as the engine's `Workload` has them.
     """
 
     id: str
@@ -77,6 +78,8 @@ class Job:
     cpu_milli: int = 0
     memory_mib: int = 0
     communication: cassini.Profile | None = None
+    gpu_classes: tuple[str, ...] = ()
+    is_high: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ def _cluster(value: object, path: str) -> list[Node]:
         sizes = {f"n{index:0{width}d}": capacity for index in range(1, number + 1)}
     else:
         sizes = cluster.need("nodes", _named_nodes)
-    racks, rails, leaves = (_domains(cluster, level, sizes) for level in ("rack", "rail", "leaf"))
+    racks, rails, leaves, classes = (_domains(cluster, level, sizes) for level in ("rack", "rail", "leaf", "class"))
     if not racks and cluster.has("nodes_per_rack"):
         per_rack = cluster.need("nodes_per_rack", positive)
         racks = {name: f"r{index // per_rack + 1:03d}" for index, name in enumerate(sizes)}
@@ -182,6 +185,7 @@ def _cluster(value: object, path: str) -> list[Node]:
             leaf=leaves.get(name, ""),
             cpu_milli=cpu_milli.get(name),
             memory_mib=memory_mib.get(name),
+            gpu_class=classes.get(name, ""),
         )
         for name, capacity in sizes.items()
     ]
@@ -210,8 +214,8 @@ def _of_nodes(value: object, path: str, sizes: Mapping[str, int], read: Callable
 
 
 def _domains(cluster: Fields, level: str, sizes: Mapping[str, int]) -> dict[str, str]:
-    """By node, the rack, rail or leaf that it is in; those of no node stay away."""
-    plural = {"rack": "racks", "rail": "rails", "leaf": "leaves"}[level]
+    """By node, the rack, rail or leaf that it is in, or its class; those of no node stay away."""
+    plural = {"rack": "racks", "rail": "rails", "leaf": "leaves", "class": "classes"}[level]
     if not cluster.has(plural):
         return {}
     return cluster.need(plural, lambda each, where: _named_domains(each, where, level, sizes))
@@ -321,6 +325,18 @@ def _numbers(value: object, path: str) -> tuple[int, ...]:
     return tuple(count(each, where) for each, where in elements(value, path))
 
 
+def _texts(value: object, path: str) -> tuple[str, ...]:
+    return tuple(text(each, where) for each, where in elements(value, path))
+
+
+def _classes(value: object, path: str) -> tuple[str, ...]:
+    """One class, or several of which each will do, in order of their names."""
+    names = [text(value, path)] if isinstance(value, str) else list(_texts(value, path))
+    if not names:
+        raise ScenarioError(path, "must name at least one class")
+    return tuple(sorted(set(names)))
+
+
 READ_KNOB: Mapping[str, Any] = {
     "swap_margin": _factor,
     "promote_knob": _factor,
@@ -329,6 +345,10 @@ READ_KNOB: Mapping[str, Any] = {
     "tree_order": text,
     "placement_score": text,
     "leaf_uplink_gbps": count,
+    "class_order": _texts,
+    "high_end_classes": _texts,
+    "high_end_reserve": count,
+    "high_efficiency_percent": count,
     "attained_limits": _numbers,
     "service_samples": _numbers,
 }
@@ -398,6 +418,8 @@ def _job(row: Fields, where: str) -> Job:
         cpu_milli=row.take("cpus", count, 0) * 1_000,
         memory_mib=row.take("memory_gib", memory, 0),
         communication=row.take("communication", _communication, None),
+        gpu_classes=row.take("gpu_class", _classes, ()),
+        is_high=row.take("high", flag, False),
     )
     row.finish()
     return job

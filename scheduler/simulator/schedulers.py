@@ -71,6 +71,7 @@ class Contracts:
             node=job.node,
             cpu_milli=job.cpu_milli,
             memory_mib=job.memory_mib,
+            gpu_classes=job.gpu_classes,
         )
 
     def order(self) -> tuple[str, ...]:

@@ -30,9 +30,9 @@ def as_file(scenario: Scenario) -> dict[str, Any]:
 
 
 def _cluster(scenario: Scenario) -> dict[str, Any]:
-    domains: dict[str, dict[str, list[str]]] = {"racks": {}, "rails": {}, "leaves": {}}
+    domains: dict[str, dict[str, list[str]]] = {"racks": {}, "rails": {}, "leaves": {}, "classes": {}}
     for node in scenario.nodes:
-        for level, name in (("racks", node.rack), ("rails", node.rail), ("leaves", node.leaf)):
+        for level, name in zip(domains, (node.rack, node.rail, node.leaf, node.gpu_class), strict=True):
             if name:
                 domains[level].setdefault(name, []).append(node.name)
     written: dict[str, Any] = {"nodes": {node.name: node.capacity_milli // 1_000 for node in scenario.nodes}}
@@ -129,6 +129,8 @@ def _job(job: Job) -> dict[str, Any]:
         ("group", job.group, ""),
         ("cpus", job.cpu_milli // 1_000, 0),
         ("memory_gib", _gib(job.memory_mib), 0),
+        ("gpu_class", list(job.gpu_classes), []),
+        ("high", job.is_high, False),
         ("communication", job.communication and cassini.written_profile(job.communication), None),
     )
     return written | {key: value for key, value, default in usual if value != default}

@@ -22,6 +22,7 @@ from scheduler.engine import (
     Snapshot,
     Workload,
     cassini,
+    classes_of,
     leaf_order_of,
     network_of,
 )
@@ -52,6 +53,8 @@ class SeenWorkload(NamedTuple):
     memory_mib: int = 0
     forgiven_s: int = 0
     requeued_s: int | None = None
+    gpu_classes: Sequence[str] = ()
+    is_high: bool = False
     reason_code: str = ""
     reason_text: str = ""
     place: int | None = None
@@ -202,6 +205,7 @@ def build(seen: Seen) -> Snapshot:
         crowds={positions.of_leaf(leaf_id): crowd for leaf_id, crowd in seen.crowds.items()},
     )
     snapshot.network = network_of(seen.policy, seen.profiles)
+    snapshot.classes = classes_of(seen.policy, snapshot.nodes)
     return snapshot
 
 
@@ -269,6 +273,8 @@ def _workload(row: SeenWorkload, seen: Seen, positions: Positions) -> Workload:
         service=_service(row, row.size_milli, seen.arrivals.get(row.pk), row.requeued_s),
         cpu_milli=row.cpu_milli,
         memory_mib=row.memory_mib,
+        gpu_classes=tuple(row.gpu_classes),
+        is_high=row.is_high,
     )
 
 
@@ -301,4 +307,5 @@ def node_value(row: SeenNode, seen: Seen, held_milli: int = 0) -> Node:
         taken_milli=min(values.get("taken_milli", 0), max(0, capacity_milli - held_milli)),
         cpu_milli=values.get("cpu_milli") or None,
         memory_mib=values.get("memory_mib") or None,
+        gpu_class=values.get("gpu_class", ""),
     )

@@ -120,6 +120,8 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
             rows[pk].memory_mib_per_rank,
             values.get("forgiven_s", 0),
             values.get("requeued_s"),
+            rows[pk].gpu_classes,
+            rows[pk].needs_fast,
         )
         for pk, values in last.items()
         if values["state"] in ("queued", "held")

@@ -156,6 +156,8 @@ WAITING = (
     "memory_mib_per_rank",
     "forgiven_s",
     Second("requeued_at"),
+    "gpu_classes",
+    "needs_fast",
     "reason_code",
     "reason_text",
     "place",

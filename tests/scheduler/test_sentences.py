@@ -53,6 +53,15 @@ def test_the_english_of_a_pattern_is_the_engines_own_text() -> None:
         "Refused: no node has the cores and the memory that it asks for.",
         "Waiting: enough GPUs are free, but not where 2 GPUs with 16 cores and 17.5 GiB would be together.",
         "Waiting: too few nodes are fit for 1 GPU with 64 GiB.",
+        "Waiting: too few nodes are fit for 8 GPUs of class T4/V100 with 4 cores. Fit of such a class: 2 GPUs.",
+        "Waiting: enough GPUs are free, but not where 2 GPUs of class A would be together. Free of such a class: none.",
+        (
+            "Waiting: enough GPUs are free, but not where 2 GPUs would be together."
+            " Free of high-end classes: 3 GPUs; 2 GPUs of these stay free for work that needs them."
+        ),
+        "Refused: no node is of class H200; known: P100, T4.",
+        "Refused: no node is of class H200; no node says its class.",
+        "Refused: no node of class T4/V100 has all that it asks for.",
     ],
 )
 def test_sentences_of_what_is_held_now_fit_a_pattern_and_have_spanish(text: str) -> None:

@@ -20,9 +20,11 @@ from scheduler.engine import (
     Run,
     Snapshot,
     Workload,
+    classes_of,
     decayed_milli_s,
     decide,
 )
+from scheduler.engine.classes import leaves_reserve
 from scheduler.engine.host import fits_now
 from scheduler.engine.maxima import excess_of
 from scheduler.simulator import Scenario, World
@@ -67,7 +69,7 @@ def leaves_of(tree: dict[str, Any]) -> list[str]:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int) -> dict[str, Any]:
+def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int, *, has_classes: bool) -> dict[str, Any]:
     """One workload that a scenario may hold."""
     contract = draw(st.sampled_from([0, 0, 5, 10, 20, 60]))
     row: dict[str, Any] = {
@@ -91,6 +93,10 @@ def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int) 
         row["memory_gib"] = draw(st.sampled_from([8, 24]))
     if (sends := draw(st.sampled_from([None, *SENDS]))) is not None:
         row["communication"] = sends
+    if has_classes:
+        row["high"] = draw(st.booleans())
+        if (names := draw(st.sampled_from([None, None, "V100", ["T4", "V100"]]))) is not None:
+            row["gpu_class"] = names
     return row
 
 
@@ -123,6 +129,12 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
         tree = draw(limits(tree))
     if draw(st.sampled_from([False, False, True])):
         cluster = {**cluster, "cpus": 16, "memory_gib": {"h1": 32}}
+    classed: dict[str, Any] = {}
+    if draw(st.sampled_from([False, False, True])):
+        fast, *slow = sorted(cluster["nodes"])
+        cluster = {**cluster, "classes": {"V100": [fast, *slow[1:2]], "T4": [*slow[:1], *slow[2:3]]}}
+        classed = {"class_order": ["V100", "T4"], "high_end_classes": ["V100"]}
+        classed["high_end_reserve"] = draw(st.sampled_from([0, 1, 3]))
     number = draw(st.integers(4, 16))
     return {
         "cluster": cluster,
@@ -140,12 +152,13 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
             "round_s": draw(st.sampled_from(["5m", "20m"])),
             "placement_score": draw(st.sampled_from(["none", "cassini"])),
             "leaf_uplink_gbps": 50,
+            **classed,
         },
         "history": [
             {"leaf": leaf, "gpus": draw(st.integers(1, 9)), "from": "-2h", "to": -60 * draw(st.integers(0, 110))}
             for leaf in draw(st.lists(st.sampled_from(leaves), max_size=2))
         ],
-        "workloads": [draw(workloads(leaves, sizes, index)) for index in range(number)],
+        "workloads": [draw(workloads(leaves, sizes, index, has_classes=bool(classed))) for index in range(number)],
     }
 
 
@@ -240,6 +253,9 @@ class WatchedWorld(World):
             memory_mib = sum(run.memory_mib for run in host.runs.values())
             assert host.cpu_milli is None or cpu_milli <= host.cpu_milli, f"cores of {host.name} at {self.now_s}"
             assert host.memory_mib is None or memory_mib <= host.memory_mib, f"memory of {host.name} at {self.now_s}"
+            for run in host.runs.values():
+                classes = self.jobs[run.workload].job.gpu_classes
+                assert not classes or host.gpu_class in classes, f"{run.id} on {host.name} at {self.now_s}"
 
     def _look_for_idle(self) -> None:
         """Nothing waits while a node has room for it that nobody was promised."""
@@ -247,7 +263,7 @@ class WatchedWorld(World):
             if workload.id in self.snapshot.claims:
                 continue
             for node in self.snapshot.nodes.by_name.values():
-                is_bound = node.windows or node.reservations
+                is_bound = node.windows or node.reservations or not leaves_reserve(self.snapshot, workload, [node])
                 fits = workload.size_milli <= self.snapshot.nodes.largest_milli
                 if excess_of(self.snapshot, workload) is not None or not fits_now(self.snapshot, node, workload):
                     continue
@@ -285,6 +301,7 @@ def rebuilt(world: WatchedWorld) -> Snapshot:
     """The world's present state, through the values that the live loop would read from its rows."""
     snapshot = _rebuilt(world)
     snapshot.network = world.snapshot.network
+    snapshot.classes = classes_of(world.policy, snapshot.nodes)
     return snapshot
 
 
@@ -328,6 +345,7 @@ def _rebuilt(world: WatchedWorld) -> Snapshot:
                 leaf=node.leaf,
                 cpu_milli=node.cpu_milli,
                 memory_mib=node.memory_mib,
+                gpu_class=node.gpu_class,
             )
             for node in kept.nodes.by_name.values()
         ],

@@ -28,7 +28,9 @@ def test_pods_that_ran_on_gpus() -> None:
 
 
 def test_nodes_that_have_gpus() -> None:
-    assert alibaba.read_nodes(NODES) == {"n1": 2, "n3": 8}
+    assert alibaba.read_nodes(NODES) == ({"n1": 2, "n3": 8}, {"n1": "P100", "n3": "T4"})
+    without_model = NODES.replace("model", "kind")
+    assert alibaba.read_nodes(without_model) == ({"n1": 2, "n3": 8}, {})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_the_whole_trace(shared: Path) -> None:
     assert len(pods.jobs) + pods.without_gpu + pods.never_ran == 8_152
     assert pods.without_gpu == 1_088
     nodes = alibaba.read_nodes((shared / "traces" / "alibaba2023_openb_node_list_gpu_node.csv").read_text())
-    assert (len(nodes), sum(nodes.values())) == (1_213, 6_212)
+    assert (len(nodes.gpus), sum(nodes.gpus.values()), len(set(nodes.model.values()))) == (1_213, 6_212, 7)
 
 
 def test_as_a_scenario(tmp_path: Path) -> None:
@@ -79,6 +81,7 @@ def test_as_a_scenario(tmp_path: Path) -> None:
     call_command("import_trace", str(pods), "--format", "alibaba", "--nodes", str(nodes), "--out", str(out))
     found = parse(out.read_text())
     assert {node.name: node.capacity_milli for node in found.nodes} == {"n1": 2_000, "n3": 8_000}
+    assert {node.name: node.gpu_class for node in found.nodes} == {"n1": "P100", "n3": "T4"}
     assert {job.id: (job.size_milli, job.min_runtime_s) for job in found.jobs} == {
         "pod-1": (2_000, 80),
         "pod-2": (460, 0),

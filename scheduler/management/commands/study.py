@@ -1,7 +1,8 @@
-"""`manage.py study fragmentation|gaming|network|sharing [FILE]`: two published questions, and two answers.
+"""`manage.py study fragmentation|gaming|network|sharing|packing [FILE]`: published questions, and answers.
 
-FILE is a scenario; without it laboratories are invented. The network is its authors' testbed, and who shares are two
-tenants of our own: these take none. Runs are spread over this machine's cores. Needs no database.
+FILE is a scenario; without it laboratories are invented. The network is its authors' testbed, who shares are two
+tenants of our own, and what is packed is a trace in the folder `--trace`: these take none. Runs are spread over this
+machine's cores. Needs no database.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.management.base import CommandParser
 
@@ -20,7 +21,10 @@ from scheduler.management.study_runs import (
     FragmentationRun,
     GamingRun,
     NetworkRun,
+    PackingRun,
     PairsRun,
+    Pods,
+    ReplayRun,
     Run,
     SharingRun,
     Source,
@@ -31,22 +35,38 @@ from scheduler.simulator import ScenarioError, parse
 from scheduler.simulator.lab import check_size
 from scheduler.simulator.sampled import Sample
 from scheduler.simulator.scenario import ROOT
-from scheduler.simulator.study import fragmentation, gaming, network, network_page, page, sharing, sharing_page
+from scheduler.simulator.study import (
+    fragmentation,
+    gaming,
+    network,
+    network_page,
+    packing,
+    packing_page,
+    page,
+    sharing,
+    sharing_page,
+)
 from scheduler.simulator.sweeps import KNOBS, said
+from scheduler.traces import TraceError, alibaba
 
-STUDIES = ("fragmentation", "gaming", "network", "sharing")
+STUDIES = ("fragmentation", "gaming", "network", "sharing", "packing")
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "fragmentation": {"seeds": "1-3", "days": 4, "gpus": 256},
     "gaming": {"seeds": "1-5", "days": 5, "gpus": 64},
     "network": {"seeds": "1-3", "minutes": 30},
     "sharing": {"seeds": "1-5", "days": 28},
+    "packing": {"seeds": "1-3"},
 }
 """So that each takes a few minutes on two cores."""
 OWN_OPTIONS: Mapping[str, Sequence[str]] = {
     "gaming": ("demand", "team", "restart_cost", "max_contract"),
     "network": ("minutes",),
+    "packing": ("trace",),
 }
 """Options that belong to one study alone."""
+PODS, NODES = "*pod_list*.csv", "*node_list*.csv"
+"""What the files of a trace of pods are called, in the folder of --trace."""
+Read = TypeVar("Read")
 MOST_DEMAND = 10
 MOST_MINUTES = 600
 MOST_DAYS = 366
@@ -56,8 +76,8 @@ class Command(CommandOnFiles):
     """Run a study."""
 
     help = (
-        "Study fragmentation under contracts, what gaming a budget gains, what shifts on the network are worth, or "
-        "what sharing costs a tenant."
+        "Study fragmentation under contracts, what gaming a budget gains, what shifts on the network are worth, what "
+        "sharing costs a tenant, or how rules of packing fill a cluster."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -72,6 +92,9 @@ class Command(CommandOnFiles):
         parser.add_argument("--restart-cost", metavar="DURATION", help="gaming: work that every restart repeats")
         parser.add_argument("--max-contract", metavar="DURATION", help="gaming: the longest contract")
         parser.add_argument("--minutes", type=int, metavar="M", help="network: for how long gangs come")
+        parser.add_argument(
+            "--trace", metavar="DIR", help="packing: a folder with Alibaba's lists of pods and of nodes"
+        )
         parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
         parser.add_argument("--html", metavar="OUT", help="write tables and plots as one HTML file")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -89,6 +112,9 @@ class Command(CommandOnFiles):
             fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
         if name == "network":
             self._network(seeds, options)
+            return
+        if name == "packing":
+            self._packing(seeds, options)
             return
         if name == "sharing":
             self._sharing(seeds, options)
@@ -242,6 +268,32 @@ class Command(CommandOnFiles):
             lambda: self._print_titled(sharing_page.tables(found)),
         )
 
+    # --- packing ------------------------------------------------------------------------------------------------------
+
+    def _packing(self, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
+        _refuse(options, ("file", "days", "gpus"), "packing")
+        if options["trace"] is None:
+            fail("--trace", f"is needed: a folder with {PODS} and {NODES}, such as of Alibaba's trace of 2023")
+        pods = _pods(Path(options["trace"]))
+        runs: list[Run] = [PackingRun(seed, rule) for rule in reversed(packing.RULES) for seed in seeds]
+        *found, replayed = self._carry_out([*runs, ReplayRun()], Source(None, pods=pods), options)
+        gpus = sum(left.whole for left in pods.nodes)
+        about = (
+            f"{len(pods.every):,} pods, drawn with replacement onto {len(pods.nodes):,} nodes with {gpus:,} GPUs, "
+            f"their cores and memory; means over {_seeds_text(seeds)}."
+        )
+
+        def print_all() -> None:
+            self._print_titled(packing_page.tables(found))
+            self.stdout.write(f"\n{packing_page.replay_told(replayed)}")
+
+        self._hand_out(
+            options,
+            packing_page.as_json(about, found, replayed),
+            packing_page.packing_page(about, found, replayed),
+            print_all,
+        )
+
     def _print_titled(self, tables: Sequence[page.Table]) -> None:
         for table in tables:
             self.stdout.write(f"\n{table.title}:")
@@ -276,6 +328,33 @@ def _refuse(options: Mapping[str, Any], names: Sequence[str], study: str) -> Non
     for name in names:
         if options[name] is not None:
             fail("FILE" if name == "file" else f"--{name}", f"does not belong to the study of {study}")
+
+
+def _pods(folder: Path) -> Pods:
+    """The trace in a folder.
+
+    Raises:
+        CommandError: a list is missing, or names file, row and field at fault.
+    """
+    names = []
+    for pattern in (PODS, NODES):
+        found = sorted(folder.glob(pattern))
+        if len(found) != 1:
+            fail("--trace", f"{folder} must hold one file {pattern}, and holds {len(found)}")
+        names.append(str(found[0]))
+    every, ran = _read(names[0], alibaba.read_shapes)
+    nodes = _read(names[1], alibaba.read_lefts)
+    for name, number in ((names[0], sum(pod.size_milli > 0 for pod in every)), (names[1], len(nodes))):
+        if not number:
+            fail(name, "has none with GPUs")
+    return Pods(nodes, every, ran)
+
+
+def _read(name: str, reader: Callable[[str], Read]) -> Read:
+    try:
+        return reader(read_text(name))
+    except TraceError as error:
+        fail(name, str(error))
 
 
 def _seeds_text(seeds: Sequence[int]) -> str:

@@ -8,7 +8,9 @@ from .advisor import ADVISOR
 from .between_teams import DRF, YARN
 from .cassini import CASSINI
 from .fair_tree import FAIR_TREE
+from .packing import PACKING
 from .predicted import PAI
+from .reserve import RESERVE_AND_PACK
 from .themis import THEMIS
 from .tiresias import TIRESIAS
 from .told import Numbers, System, SystemRow
@@ -19,6 +21,8 @@ SYSTEMS: Mapping[str, System] = {
     "tiresias": TIRESIAS,
     "themis": THEMIS,
     "pai": PAI,
+    "reserve": RESERVE_AND_PACK,
+    "packing": PACKING,
     "fair-tree": FAIR_TREE,
     "yarn": YARN,
     "drf": DRF,
