@@ -11,6 +11,8 @@ from portal.supervisor.place import is_root
 CHROMIUM_PATHS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
 CHROMIUM_PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
 PROCESSES_MAX = 4
+FAILED, INTERRUPTED, NONE_CHOSEN = 1, 2, 5
+"""Of pytest's statuses: some failed; it was interrupted; no test was chosen."""
 PATHS_WITH_BROWSER = ("tests", "browser")
 SLURM_PROGRAMS = ("slurmctld", "slurmdbd", "slurmd", "sbatch", "sacctmgr", "munged", "mariadbd")
 SLURM_PACKAGES = (
@@ -23,7 +25,7 @@ NGINX_PACKAGES = ("nginx-light",)
 
 
 def test(*, with_long: bool, arguments: list[str]) -> int:
-    """Become pytest with these arguments; returns only if that fails.
+    """Run pytest with these arguments, whole suites in stages; pytest's status, the first that is neither 0 nor 5.
 
     Args:
         with_long: run the tests marked `long` as well.
@@ -36,19 +38,42 @@ def test(*, with_long: bool, arguments: list[str]) -> int:
         ensure_slurm()
     if with_long and (not paths or any(Path(path).name in ("tests", "platform") or "nginx" in path for path in paths)):
         ensure_nginx()
-    marks = ["-m", ""] if with_long and "-m" not in arguments else []
-    if not paths and not with_long and "-n" not in arguments:
-        marks += shared_out()
     os.chdir(ROOT)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    os.execve(PYTHON, [str(PYTHON), "-m", "pytest", *marks, *arguments], environment)
+    statuses = []
+    for options in stages(with_long=with_long, is_whole=not paths, arguments=arguments):
+        try:
+            done = subprocess.run([PYTHON, "-m", "pytest", *options], check=False, env=environment)
+        except KeyboardInterrupt:  # which pytest had too, and has said what it had found
+            return INTERRUPTED
+        statuses.append(done.returncode)
+        if done.returncode not in (0, FAILED, NONE_CHOSEN):
+            break
+    return next((status for status in statuses if status not in (0, NONE_CHOSEN)), min(statuses))
+
+
+def stages(*, with_long: bool, is_whole: bool, arguments: list[str]) -> list[list[str]]:
+    """pytest's arguments for each run of it, one after the other.
+
+    What takes minutes is shared out too, but for what is marked `alone`: its clocks want the machine for themselves.
+    """
+    if not is_whole or "-n" in arguments:
+        return [[*(["-m", ""] if with_long and "-m" not in arguments else []), *arguments]]
+    if not with_long:
+        return [[*shared_out(), *arguments]]
+    alone = ["-m", "long and alone"]
+    shared = [*shared_out(), "-m", "long and not alone"]
+    if "-m" not in arguments:
+        return [[*shared_out(), *arguments], [*shared, *arguments], [*alone, *arguments]]
+    place = arguments.index("-m")
+    others = arguments[:place] + arguments[place + 2 :]
+    if arguments[place + 1 : place + 2] == ["long"]:
+        return [[*shared, *others], [*alone, *others]]
+    return [arguments]
 
 
 def shared_out() -> list[str]:
-    """pytest's options to share the tests out to processes, each with databases of its own: a file goes to one.
-
-    What takes longer goes one after the other: its clocks and kills want the machine for themselves.
-    """
+    """pytest's options to share the tests out to processes, each with databases of its own: a file goes to one."""
     processes = min(os.cpu_count() or 1, PROCESSES_MAX)
     return ["-n", str(processes), "--dist", "loadfile"] if processes > 1 else []
 

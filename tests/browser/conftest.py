@@ -15,7 +15,7 @@ from tests.portal.openid_elsewhere import elsewhere, provider_process  # noqa: F
 
 @pytest.fixture(autouse=True)
 def every_poll_sees_what_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages' clocks are wound on by these tests, ours are not: what was true a second ago may be minutes old to a page."""
+    """Pages' clocks are wound on by tests, ours are not: a second ago may be minutes ago to a page."""
     monkeypatch.setattr(moments, "POLL_S", 0.0)
 
 

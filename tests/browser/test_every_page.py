@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page
 
 from tests.browser import everything
-from tests.browser.looks import SOME, every_look
+from tests.browser.looks import ALL, SOME, every_look
 from tests.portal.conftest import Laboratory
 
 MOST_USED = ("/", "/tree/north/", "/queue/north/", "/workloads/new/")
@@ -35,5 +35,6 @@ def test_every_page_fits_and_can_be_read_by_all(
     seen = list(everything.pages(lab))
     assert len(seen) > 40
     for each in seen:
-        found += every_look(desk(each.person), f"{live_server.url}{each.path}", f"{each.path}")
+        looks = ALL if each.path in MOST_USED else SOME
+        found += every_look(desk(each.person), f"{live_server.url}{each.path}", each.path, looks)
     assert not found, "\n".join(found)

@@ -197,6 +197,7 @@ def ask(installation: Installation, script: str) -> Any:
     return found[-1]
 
 
+@pytest.mark.alone
 @pytest.mark.long
 def test_whatever_is_killed_nothing_is_lost_and_nothing_runs_twice(
     installation: Installation, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,8 @@ from scheduler.models import Simulation, Workload
 from tests.faults.conftest import Web
 from tests.portal.conftest import Laboratory
 
-pytestmark = pytest.mark.long  # it measures how long a page takes: beside other tests that says little
+# It measures how long a page takes: beside other tests that says little.
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 THREADS = server_settings.workers * server_settings.threads
 MANY = 5 * THREADS

@@ -23,6 +23,7 @@ LATE_MAX_S = 60
 """Of a pass: more would be standing still. How late it may be is the benchmark's target, on a machine of its own."""
 
 
+@pytest.mark.alone
 @pytest.mark.long
 def test_under_a_short_load_everybody_is_answered_and_passes_go_on() -> None:
     done = subprocess.run(

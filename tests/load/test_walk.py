@@ -50,6 +50,7 @@ NOT_READY = ("/readyz",)
 """What rightly answers 503 here, where neither worker nor beat runs."""
 
 
+@pytest.mark.alone
 @pytest.mark.long
 def test_every_page_is_quick(world: World) -> None:
     assert BudgetNode.objects.filter(kind="project").count() == PROGRAMS * PROJECTS == 2_000

@@ -144,7 +144,7 @@ def test_what_no_address_holds(lab: Laboratory, clients: Callable[..., list[Clie
 @pytest.mark.long
 def test_what_stands_in_a_path(lab: Laboratory, clients: Callable[..., list[Client]]) -> None:
     wrong = []
-    values = values_of(lab)
+    values, two = values_of(lab), clients(lab)[:2]
     for pattern in patterns():
         if not PARAMETER.search(pattern) or pattern.startswith(AGENTS):
             continue
@@ -153,7 +153,7 @@ def test_what_stands_in_a_path(lab: Laboratory, clients: Callable[..., list[Clie
             for bad in IN_PATHS:
                 keys = {key: [bad] for key in values if key.rpartition(":")[2].rstrip(">") == name}
                 [path] = filled(pattern, {**{key: given[:1] for key, given in values.items()}, **keys, name: [bad]})
-                for client in clients(lab)[:2]:
+                for client in two:
                     if said := says_no(client.get(path, follow=True)):
                         wrong.append(f"{path[:100]}: {said}")
     assert wrong == [], "\n".join(wrong)
@@ -163,9 +163,9 @@ def test_what_stands_in_a_path(lab: Laboratory, clients: Callable[..., list[Clie
 def test_what_stands_in_a_query(
     lab: Laboratory, clients: Callable[..., list[Client]], settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wrong = []
+    wrong, three = [], clients(lab)
     for pattern, path in pages(lab):
-        for client in clients(lab) if pattern != SCHEMA else ():
+        for client in three if pattern != SCHEMA else ():
             if client.get(path).status_code != 200:
                 continue
             for name in sorted(read_of(path, client, settings, "GET") - FREE):

@@ -109,7 +109,7 @@ def test_many_kills_in_mid_pass_lose_and_double_nothing(
     make_world: Callable[..., World], process_environment: dict[str, str]
 ) -> None:
     world = make_world(nodes={"h1": 8, "h2": 8}, pass_every_s=1)
-    submitted = kill_in_mid_pass(world, process_environment, rounds=40, seed=2)
+    submitted = kill_in_mid_pass(world, process_environment, rounds=16, seed=2)
     finish(world)
     check_nothing_lost_or_doubled(submitted)
 

@@ -25,7 +25,7 @@ from tests.platform.test_backup import set_up
 from tests.slurm.cluster import SlurmSite
 from tests.slurm.conftest import tidy
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.alone]
 
 STORM_S = 70
 SETTLE_S = 400
