@@ -16,6 +16,7 @@ from budgets import hooks
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Person
 from budgets.services import checks, ledger
+from budgets.services.cells import end_cells
 from budgets.services.shares import end_shares
 
 
@@ -101,7 +102,8 @@ def move(
     """Hang the node, with all below it, under another parent.
 
     No past is rewritten: runs keep the path they were started under, and shares name the parent they were of. The
-    node's shares end with the organisation's day; the new parent's manager gives it new ones.
+    node's shares end with the organisation's day; the new parent's manager gives it new ones. Cells of the node and of
+    all below it end at once: they were part of what lies above its old place.
 
     Raises:
         InputError: the root, a closed node or a parent inside the node itself. ConflictError: as for `rename`.
@@ -127,6 +129,7 @@ def move(
             return row
         keep_past(target, by=by)
         end_shares(node=row, by=by, reason=reason)
+        end_cells(nodes=BudgetNode.objects.filter(path__contains=[row.pk]), by=by, reason=reason)
         _rehang(row, old, target)
         _entry("node.moved", row, by, {"parent": old.pk}, {"parent": target.pk}, reason)
         checks.announce()
@@ -139,7 +142,7 @@ def close(
     """Close the node and all below it: nothing new, what is queued is held, what runs goes on (section 8).
 
     Its history stays, and keeps weighing on the parent until it leaves the window. Its shares end with the
-    organisation's day, so that they show as unassigned.
+    organisation's day, so that they show as unassigned; its cells end at once.
 
     Raises:
         InputError: the root, or closed already. ConflictError: as for `rename`.
@@ -154,6 +157,7 @@ def close(
         when = at or timezone.now()
         for inner in BudgetNode.objects.select_for_update(no_key=True).filter(path__contains=[row.pk], closed_at=None):
             end_shares(node=inner, by=by, reason=reason)
+            end_cells(nodes=[inner], by=by, reason=reason)
             inner.closed_at, inner.version = when, inner.version + 1
             inner.save(update_fields=["closed_at", "version"])
             _entry("node.closed", inner, by, {"closed_at": None}, {"closed_at": when.isoformat()}, reason)

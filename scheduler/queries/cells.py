@@ -1,0 +1,118 @@
+"""What pages say of cells: what a budget node has, since when, what of it is in use, and what could be granted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from budgets import queries
+from budgets.models import BudgetNode, Cluster, LedgerEntry
+from scheduler.engine import NO_CELLS, CellCounts, Layout, layout_of, still_grantable
+from scheduler.engine import Node as Host
+from scheduler.models import WHOLE_DEVICE_MILLI, Holding
+from scheduler.services import cells
+from scheduler.services.cells import Fault, Holder, Holders
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What there is to say of one node's cells on a cluster.
+
+    `other` is the node above or below that has cells, so that this one can have none. `entry` is the ledger's last of
+    this node's. `nodes` is how many nodes its cells come to, `used` those of them that it uses now, by name; both in
+    thousandths of devices: `devices_milli` is what the cells come to, `entitled_milli` what its share does today.
+    `grantable` is what could come to it beside what it has.
+    """
+
+    cells: CellCounts
+    other: Holder | None
+    entry: LedgerEntry | None
+    grantable: CellCounts
+    nodes: int
+    used: Sequence[str]
+    devices_milli: int
+    entitled_milli: Fraction
+    faults: Sequence[Fault]
+
+    @property
+    def is_over_entitlement(self) -> bool:
+        """Whether the cells come to more than the share."""
+        return self.devices_milli > self.entitled_milli
+
+
+class Spoken(NamedTuple):
+    """What of a whole cluster is granted: the nodes that it comes to of those that could be, to whom, and which nodes
+    they use now, by name.
+    """
+
+    nodes: int
+    of_nodes: int
+    holders: Sequence[Holder]
+    grantable: CellCounts
+    bound: dict[str, Holder]
+    faults: Sequence[Fault]
+
+
+def told_of(node: BudgetNode, cluster: Cluster) -> Told:
+    """Of one node. A fixed number of queries."""
+    holders, hosts = cells.holders_on(cluster), cells.hosts_on(cluster)
+    layout, own = layout_of(hosts), holders.get(node.pk)
+    has = own.cells if own else NO_CELLS
+    nodes = nodes_of(has, layout)
+    bound = bound_on(cluster, holders) if own else {}
+    entitlement = queries.entitlement_on(node, cluster, queries.today())
+    return Told(
+        cells=has,
+        other=cells.above_or_below(node.path, holders),
+        entry=last_entry(node, cluster),
+        grantable=still_grantable(layout, [each.cells for each in holders.values()]),
+        nodes=nodes,
+        used=[name for name, whose in bound.items() if whose.pk == node.pk][:nodes],
+        devices_milli=nodes * usual_milli(layout, hosts),
+        entitled_milli=entitlement * sum(host.capacity_milli for host in hosts),
+        faults=[each for each in cells.faults(layout, holders) if own in each.holders],
+    )
+
+
+def spoken_on(cluster: Cluster) -> Spoken | None:
+    """Of a whole cluster; None where nobody has cells, by one query."""
+    holders = cells.holders_on(cluster)
+    if not holders:
+        return None
+    layout = layout_of(cells.hosts_on(cluster))
+    return Spoken(
+        nodes=sum(nodes_of(each.cells, layout) for each in holders.values()),
+        of_nodes=layout.number_of_nodes,
+        holders=sorted(holders.values(), key=lambda each: each.code),
+        grantable=still_grantable(layout, [each.cells for each in holders.values()]),
+        bound=bound_on(cluster, holders),
+        faults=cells.faults(layout, holders),
+    )
+
+
+def bound_on(cluster: Cluster, holders: Holders) -> dict[str, Holder]:
+    """The nodes that these use now, funded, and nobody else does, by name. What was told to leave counts as gone."""
+    held = Holding.objects.filter(node__cluster=cluster, released_at=None, run__funded=True, run__stop_asked_at=None)
+    found: dict[str, set[int | None]] = {}
+    for name, path in held.order_by("node__name").values_list("node__name", "run__leaf__path").distinct():
+        found.setdefault(name, set()).add(next((pk for pk in path if pk in holders), None))
+    alone = {name: whose.pop() for name, whose in found.items() if len(whose) == 1}
+    return {name: holders[pk] for name, pk in alone.items() if pk is not None}
+
+
+def last_entry(node: BudgetNode, cluster: Cluster) -> LedgerEntry | None:
+    """Who decided last what cells a node has."""
+    return LedgerEntry.objects.filter(verb="cells.changed", node_id=node.pk, cluster_name=cluster.name).first()
+
+
+def nodes_of(has: CellCounts, layout: Layout) -> int:
+    """How many nodes these cells come to."""
+    return has.node + has.rack * layout.rack_nodes
+
+
+def usual_milli(layout: Layout, hosts: Sequence[Host]) -> int:
+    """What the smallest node that counts has; of larger ones no more is promised."""
+    counting = {name for names in layout.nodes.values() for name in names}
+    return min((host.capacity_milli for host in hosts if host.name in counting), default=WHOLE_DEVICE_MILLI)
