@@ -75,6 +75,17 @@ TERMS: Sequence[Term] = (
         ("shares",),
     ),
     Term(
+        "cell",
+        gettext_lazy("cell"),
+        gettext_lazy(
+            "A whole node, or a whole rack, that is a budget node's own beside its share. Which one it is settles only "
+            "when it is used: so many are cleared whenever their owner needs them, and meanwhile others run there only "
+            "unallocated."
+        ),
+        ("shares", "node", "unallocated"),
+        ("cells",),
+    ),
+    Term(
         "unassigned",
         gettext_lazy("unassigned"),
         gettext_lazy(

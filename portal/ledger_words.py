@@ -19,6 +19,7 @@ VERBS = {
     "node.closed": pgettext_lazy("node", "closed"),
     "share.changed": gettext_lazy("share changed"),
     "limits.changed": gettext_lazy("minimum, maximum or weight changed"),
+    "cells.changed": gettext_lazy("private nodes changed"),
     "role.granted": gettext_lazy("role given"),
     "role.ended": gettext_lazy("role ended"),
     "request.submitted": gettext_lazy("request made"),
@@ -108,6 +109,8 @@ def diffs_of(entry: LedgerEntry, names: Mapping[int, str], people: Mapping[int, 
         return share_diffs(before.get("shares", []), after.get("shares", []))
     if entry.verb == "limits.changed":
         return limit_diffs(before, after)
+    if entry.verb == "cells.changed":
+        return cell_diffs(before, after)
     found = []
     for key in dict.fromkeys([*before, *after]):
         old, new = before.get(key), after.get(key)
@@ -131,6 +134,13 @@ def limit_diffs(before: Mapping, after: Mapping) -> list[Diff]:
         if old != new:
             found.append(Diff(name, old, new))
     return found
+
+
+def cell_diffs(before: Mapping, after: Mapping) -> list[Diff]:
+    """How many whole nodes and racks are a node's own."""
+    names = {"node": gettext("Whole nodes"), "rack": gettext("Racks")}
+    sides = [(name, before.get(level, 0), after.get(level, 0)) for level, name in names.items()]
+    return [Diff(name, formats.count(old), formats.count(new)) for name, old, new in sides if old != new]
 
 
 def share_diffs(before: Spells, after: Spells) -> list[Diff]:

@@ -7,6 +7,7 @@ from portal import health, languages, metrics
 from portal.views import (
     advice,
     audit,
+    cells,
     decisions,
     emergency,
     exports,
@@ -104,6 +105,7 @@ urlpatterns = [
     path("delegations/<int:number>/end/", people.Delegations.as_view(), name="end_delegation"),
     path("house/", people.House.as_view(), name="house"),
     path("budget/<str:code>/priorities/", priorities.PrioritiesPage.as_view(), name="priorities"),
+    path("budget/<str:code>/cells/", cells.CellsPage.as_view(), name="cells"),
     path("budget/<str:code>/limits/", limits.LimitsPage.as_view(), name="limits"),
     path("budget/<str:code>/marks/", marks.Marks.as_view(), name="marks"),
     path("budget/<str:code>/marks/<int:number>/remove/", marks.RemoveMark.as_view(), name="remove_mark"),

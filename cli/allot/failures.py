@@ -66,8 +66,10 @@ class Failure(Exception):
 
 def _option(field: str, options: Mapping[str, str]) -> str:
     """`environment.LD_PRELOAD` is `--env LD_PRELOAD`; what no option stands for keeps its name."""
+    if field in options:
+        return options[field]
     name, dot, rest = field.partition(".")
-    if "[" in name and field not in options:
+    if "[" in name:
         name, bracket, index = name.partition("[")
         dot, rest = bracket, index.rstrip("]")
     if name not in options:

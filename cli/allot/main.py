@@ -38,7 +38,7 @@ SECTIONS: dict[str, Sequence[click.Command]] = {
         workloads.cancel, workloads.release,
     ],
     "Why and when": [queue.queue, why.why, why.try_other],
-    "Budgets": [budgets.tree, budgets.usage, budgets.shares, deciding.request],
+    "Budgets": [budgets.tree, budgets.usage, budgets.shares, budgets.cells, deciding.request],
     "Simulations": [simulate.simulate, simulate.simulations],
     "Clusters and nodes": [
         nodes.clusters, nodes.nodes, operating.drain, operating.resume, operating.health, operating.windows,

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from portal.api import decisions, limits, people, reallocations, requests, reviews, simulations, tree
+from portal.api import cells, decisions, limits, people, reallocations, requests, reviews, simulations, tree
 
 urlpatterns = [
     path("budget/<str:code>/", tree.Budget.as_view(), name="api-budget"),
@@ -14,6 +14,8 @@ urlpatterns = [
     path("budget/<str:code>/roles/<int:grant>/end/", tree.EndRole.as_view(), name="api-role-end"),
     path("clusters/<slug:cluster>/shares/<str:code>/", tree.SharesOf.as_view(), name="api-shares"),
     path("clusters/<slug:cluster>/limits/<str:code>/", limits.LimitsOf.as_view(), name="api-limits"),
+    path("clusters/<slug:cluster>/cells/", cells.CellsOfCluster.as_view(), name="api-cells-of-cluster"),
+    path("clusters/<slug:cluster>/cells/<str:code>/", cells.CellsOf.as_view(), name="api-cells"),
     path("requests/", requests.Requests.as_view(), name="api-requests"),
     path("requests/<int:number>/", requests.RequestDetail.as_view(), name="api-request"),
     path("requests/<int:number>/submit/", requests.Submit.as_view(), name="api-request-submit"),

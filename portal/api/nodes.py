@@ -26,6 +26,7 @@ from portal.pages import cluster_named, clusters
 from portal.views.nodes import host_named, lines
 from scheduler.models import JoinToken, MaintenanceWindow, Node, Rack
 from scheduler.queries import repairs
+from scheduler.queries.cells import whose_now
 from scheduler.services import emergency, join_tokens, nodes
 
 
@@ -108,7 +109,7 @@ def rows_of(cluster: Cluster) -> QuerySet[Node]:
 
 def shown(node: Node) -> dict[str, Any]:
     """NodeOut of a node as it is now."""
-    return nodes_out.nodes(lines(list(rows_of(node.cluster).filter(pk=node.pk))))[0]
+    return nodes_out.nodes(lines(list(rows_of(node.cluster).filter(pk=node.pk)), whose_now(node.cluster)))[0]
 
 
 class Nodes(OfCluster):
@@ -135,7 +136,7 @@ class Nodes(OfCluster):
         rows = rows.filter(**{columns[name]: said[name] for name in columns if said[name] is not None})
         if said["draining"] is not None:
             rows = rows.filter(drain_asked_at__isnull=not said["draining"])
-        return self.page(rows, lambda page: nodes_out.nodes(lines(page)))
+        return self.page(rows, lambda page: nodes_out.nodes(lines(page, whose_now(where))))
 
     @extend_schema(operation_id="nodes_register", request=nodes_out.RegisterIn, responses={201: nodes_out.NodeOut})
     def post(self, request: Request, cluster: str) -> Response:

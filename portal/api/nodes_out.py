@@ -108,6 +108,7 @@ class NodeOut(serializers.Serializer):
     drain_reason = serializers.CharField(allow_blank=True)
     size_milli = serializers.IntegerField()
     held_milli = serializers.IntegerField()
+    cell_of = serializers.CharField(allow_null=True, help_text="the budget node whose cell it is now, by its code")
     taken_milli = serializers.IntegerField(help_text="held by jobs of others")
     cpu_milli = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
@@ -195,6 +196,7 @@ def node(line: Line) -> dict[str, Any]:
         "drain_reason": row.drain_reason,
         "size_milli": line.size_milli,
         "held_milli": line.held_milli,
+        "cell_of": line.cell_of or None,
         "taken_milli": row.taken_milli,
         "cpu_milli": row.cpu_milli,
         "memory_mib": row.memory_mib,

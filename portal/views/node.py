@@ -32,6 +32,7 @@ from portal.formats import MILLI
 from portal.pace import pace_context
 from portal.pages import Page, cluster_named, clusters, render_page
 from portal.period import Period, period_named
+from portal.private_nodes import own_of
 from portal.views.tree import HOURS_A_WEEK, daily_ratios
 from scheduler.queries import people_usage, usage
 from scheduler.queries.usage import Books, Series
@@ -130,6 +131,7 @@ class NodeBudget(Page):
             ),
             "changes": share_changes(own.node, cluster, [row.node for row in rows if row.parent_id == node.pk], on),
             "people": people_of(own.node, on),
+            "private": own_of(own.node, cluster, midnight(on + timedelta(days=1)) if is_past else None),
             "pending": [] if is_past else pending_of(own.node, cluster, person),
         }
         return render_page(request, "node", context)
@@ -164,6 +166,7 @@ def rights_of(person: Person, own: TreeRow, *, is_past: bool) -> dict[str, bool]
     return {
         "manages": manages(person, node),
         "may_change": not is_past and own.has_children and may(person, "share.change", node),
+        "may_change_cells": is_open and may(person, "share.change", node.parent),
         "may_ask": is_open and may(person, "request.make", node),
         "may_see_ledger": may(person, "node.see_ledger", node),
         "may_see_inside": may(person, "node.see_inside", node),

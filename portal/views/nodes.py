@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,6 +19,7 @@ from budgets.errors import InputError
 from budgets.models import Cluster, Person
 from portal.forms.reason import OperateForm
 from portal.pages import Page, cluster_named, clusters, new_action, render_page, spend, spent_on, whole_number
+from portal.private_nodes import spoken_for
 from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Node
 from scheduler.queries import repairs
 from scheduler.services import emergency, nodes
@@ -39,7 +40,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A node with what holds it. Amounts in thousandths."""
+    """A node with what holds it. Amounts in thousandths; `cell_of` is the budget node whose cell it is now, if any."""
 
     node: Node
     size_milli: int
@@ -47,6 +48,7 @@ class Line:
     tenants: Sequence[Tenant]
     windows: Sequence[MaintenanceWindow]
     tag: str
+    cell_of: str
 
     @property
     def state(self) -> str:
@@ -74,11 +76,12 @@ class Nodes(Page):
         paginator = Paginator(rows, PER_PAGE)
         page = paginator.get_page(whole_number(request, "page", 1))
         health = dict(Node.objects.filter(cluster=where, retired_at=None).values_list("health").annotate(Count("pk")))
+        spoken = spoken_for(where)
         context = {
             "here": "nodes",
             "clusters": among,
             "cluster": where,
-            "lines": lines(list(page.object_list)),
+            "lines": lines(list(page.object_list), spoken["bound"] if spoken else {}),
             "number": page.number,
             "pages": paginator.num_pages,
             "count": paginator.count,
@@ -86,12 +89,13 @@ class Nodes(Page):
             "unfit": sum(number for name, number in health.items() if name != "healthy"),
             "may_operate": may(request.user, "node.operate"),
             "is_stopped": emergency.standing(where) is not None,
+            "spoken": spoken,
             "repairs": repairs.of_cluster(where, datetime.now(UTC)),
         }
         return render_page(request, "nodes", context, part="_table")
 
 
-def lines(page: Sequence[Node]) -> list[Line]:
+def lines(page: Sequence[Node], cells: Mapping[str, str]) -> list[Line]:
     """The nodes of one page. Two queries, whatever their number."""
     now = datetime.now(UTC)
     tenants: dict[int, dict[str, Tenant]] = {node.pk: {} for node in page}
@@ -113,6 +117,7 @@ def lines(page: Sequence[Node]) -> list[Line]:
             tenants=list(tenants[node.pk].values()),
             windows=windows[node.pk],
             tag="wait" if node.drain_asked_at else HEALTH_TAGS[node.health],
+            cell_of=cells.get(node.name, ""),
         )
         for node in page
     ]

@@ -18,6 +18,7 @@ from budgets.queries import TreeRow, midnight, today, tree_on
 from portal.clusters import sizes_milli
 from portal.formats import MILLI
 from portal.pages import Page, cluster_named, clusters, day_named, render_page
+from portal.private_nodes import marks
 from scheduler.queries import usage
 
 WINDOW_DAYS = 7
@@ -31,7 +32,9 @@ ROWS_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of the page. Amounts are units of the cluster and thousandths times seconds."""
+    """A row of the page. Amounts are units of the cluster and thousandths times seconds; `private` are the cells that
+    it has beside its share today, in words.
+    """
 
     row: TreeRow
     is_open: bool
@@ -40,6 +43,7 @@ class Line:
     units_hours_a_week: Fraction
     books: usage.Books
     spark: Sequence[Fraction | None]
+    private: str
 
     @property
     def got(self) -> Fraction | None:
@@ -120,6 +124,7 @@ def lines(
     sparks = daily_ratios(nodes, cluster, end)
     codes = {row.node.pk: row.node.code for row in rows}
     units = Fraction(size_milli, MILLI)
+    private = marks(cluster) if on == today() else {}
     return [
         Line(
             row=row,
@@ -129,6 +134,7 @@ def lines(
             units_hours_a_week=row.entitlement * units * HOURS_A_WEEK,
             books=books[row.node.pk],
             spark=sparks[row.node.pk],
+            private=private.get(row.node.pk, ""),
         )
         for row in shown
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ def told_of(node: BudgetNode, cluster: Cluster) -> Told:
     layout, own = layout_of(hosts), holders.get(node.pk)
     has = own.cells if own else NO_CELLS
     nodes = nodes_of(has, layout)
-    bound = bound_on(cluster, holders) if own else {}
+    bound = bound_on(cluster, holders, layout) if own else {}
     entitlement = queries.entitlement_on(node, cluster, queries.today())
     return Told(
         cells=has,
@@ -69,7 +70,7 @@ def told_of(node: BudgetNode, cluster: Cluster) -> Told:
         entry=last_entry(node, cluster),
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
         nodes=nodes,
-        used=[name for name, whose in bound.items() if whose.pk == node.pk][:nodes],
+        used=[name for name, whose in bound.items() if whose.pk == node.pk],
         devices_milli=nodes * usual_milli(layout, hosts),
         entitled_milli=entitlement * sum(host.capacity_milli for host in hosts),
         faults=[each for each in cells.faults(layout, holders) if own in each.holders],
@@ -87,24 +88,48 @@ def spoken_on(cluster: Cluster) -> Spoken | None:
         of_nodes=layout.number_of_nodes,
         holders=sorted(holders.values(), key=lambda each: each.code),
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
-        bound=bound_on(cluster, holders),
+        bound=bound_on(cluster, holders, layout),
         faults=cells.faults(layout, holders),
     )
 
 
-def bound_on(cluster: Cluster, holders: Holders) -> dict[str, Holder]:
-    """The nodes that these use now, funded, and nobody else does, by name. What was told to leave counts as gone."""
+def whose_now(cluster: Cluster) -> dict[str, str]:
+    """Of each node that is somebody's cell now: by its name, the code of whose. One query where nobody has cells."""
+    holders = cells.holders_on(cluster)
+    if not holders:
+        return {}
+    return {name: each.code for name, each in bound_on(cluster, holders, layout_of(cells.hosts_on(cluster))).items()}
+
+
+def bound_on(cluster: Cluster, holders: Holders, layout: Layout) -> dict[str, Holder]:
+    """The nodes that are these holders' cells now, by name: of those that only one uses, funded, as many as it has
+    cells, racks first, from where it uses most. What was told to leave counts as gone. One query.
+    """
     held = Holding.objects.filter(node__cluster=cluster, released_at=None, run__funded=True, run__stop_asked_at=None)
     found: dict[str, set[int | None]] = {}
     for name, path in held.order_by("node__name").values_list("node__name", "run__leaf__path").distinct():
         found.setdefault(name, set()).add(next((pk for pk in path if pk in holders), None))
     alone = {name: whose.pop() for name, whose in found.items() if len(whose) == 1}
-    return {name: holders[pk] for name, pk in alone.items() if pk is not None}
+    bound: dict[str, Holder] = {}
+    for pk, holder in holders.items():
+        bound.update(dict.fromkeys(chosen([name for name in alone if alone[name] == pk], holder.cells, layout), holder))
+    return dict(sorted(bound.items()))
 
 
-def last_entry(node: BudgetNode, cluster: Cluster) -> LedgerEntry | None:
-    """Who decided last what cells a node has."""
-    return LedgerEntry.objects.filter(verb="cells.changed", node_id=node.pk, cluster_name=cluster.name).first()
+def chosen(names: Sequence[str], has: CellCounts, layout: Layout) -> list[str]:
+    """Those of the nodes in use that are cells."""
+    left = set(names)
+    in_racks = [left.intersection(layout.nodes[rack]) for rack in layout.racks]
+    racks = sorted(filter(None, in_racks), key=lambda each: (-len(each), min(each)))[: has.rack]
+    counting = {name for each in layout.nodes.values() for name in each}
+    others = sorted(left.intersection(counting).difference(*racks))
+    return [*(name for each in racks for name in sorted(each)), *others[: has.node]]
+
+
+def last_entry(node: BudgetNode, cluster: Cluster, before: datetime | None = None) -> LedgerEntry | None:
+    """Who decided last what cells a node has; or last before an instant."""
+    entries = LedgerEntry.objects.filter(verb="cells.changed", node_id=node.pk, cluster_name=cluster.name)
+    return (entries if before is None else entries.filter(at__lt=before)).first()
 
 
 def nodes_of(has: CellCounts, layout: Layout) -> int:

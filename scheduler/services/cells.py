@@ -54,9 +54,19 @@ class Fault(NamedTuple):
 # --- what is granted, and what there is -------------------------------------------------------------------------------
 
 
-def on(cluster: Cluster) -> dict[int, CellCounts]:
-    """The cells of all nodes of a cluster that have any, by the node's id. One query."""
-    return {pk: holder.cells for pk, holder in holders_on(cluster).items()}
+def on(cluster: Cluster) -> dict[int, rows.Counts]:
+    """The cells of all nodes of a cluster that have any, by the node's id; a level that is not there has none. One
+    query.
+    """
+    return {
+        pk: {level: count for level, count in holder.cells._asdict().items() if count}
+        for pk, holder in holders_on(cluster).items()
+    }
+
+
+def of_node(node: BudgetNode, cluster: Cluster) -> CellCounts:
+    """One node's. One query."""
+    return NO_CELLS._replace(**dict(CellGrant.objects.filter(node=node, cluster=cluster).values_list("level", "count")))
 
 
 def holders_on(cluster: Cluster) -> dict[int, Holder]:

@@ -132,6 +132,25 @@ def test_shares_are_set_with_a_reason_and_not_over_the_whole(as_who: Callable[[s
     assert as_who("ada")("shares", "A", "--set", "A1=61%", "--reason", "x").code == NOT_ALLOWED
 
 
+def test_cells_are_shown_beside_shares_and_set_level_by_level(as_who: Callable[[str], Allot]) -> None:
+    top = as_who("max")
+    assert top("cells", "A").out.splitlines() == [
+        "A has no whole nodes or racks of north to itself.",
+        "Still grantable: up to 2 whole nodes or 1 rack.",
+    ]
+    assert top("cells", "A", "--nodes", "1").err == "allot: --reason: say why, with --nodes or --racks\n"
+    over = top("cells", "A", "--nodes", "3", "--reason", "x")
+    assert (over.code, over.err) == (USAGE, "allot: --nodes: north: 1 whole node short of what A would have\n")
+    done = top("cells", "A", "--nodes", "2", "--reason", "spring")
+    assert done.out.splitlines()[0] == "A has 2 whole nodes of north to itself: 2 nodes, 16 GPUs."
+    assert "That is more than its share comes to." in done.out
+    assert [row[-3:] for row in top("shares", "LAB").rows if row[0] == "A"] == [["2", "whole", "nodes"]]
+    assert top("cells", "A", "--racks", "1", "--nodes", "0", "--reason", "x", "--json").json["cells"]["rack"] == 1
+    assert top("cells", "A", "--racks", "0", "--reason", "over").code == DONE
+    assert "CELLS" not in top("shares", "LAB").out
+    assert as_who("mia")("cells", "A", "--nodes", "1", "--reason", "x").code == NOT_ALLOWED
+
+
 def test_a_request_from_asking_to_its_answer(as_who: Callable[[str], Allot]) -> None:
     ask = ("request", "new", "A1", "--more", "4%", "--why", "A paper is due.", "--otherwise", "It is late.")
     done = as_who("ada")(*ask)

@@ -30,6 +30,10 @@ GOVERNANCE: list[tuple[str, str, tuple[object, ...], str]] = [
         # The request is Ada's for A1, the draft hers, the proposal Mia's own draft; the review is Mia's of A, and open.
         ("clusters/<slug:cluster>/limits/<str:code>/", "clusters/north/limits/A/", ALL, "get"),
         ("clusters/<slug:cluster>/limits/<str:code>/", "clusters/north/limits/A/", (401, 403, 403, 400, 403), "post"),
+        ("clusters/<slug:cluster>/cells/", "clusters/north/cells/", ALL, "get"),
+        ("clusters/<slug:cluster>/cells/<str:code>/", "clusters/north/cells/A1/", ALL, "get"),
+        ("clusters/<slug:cluster>/cells/<str:code>/", "clusters/north/cells/A1/", (401, 403, 403, 400, 403), "put"),
+        ("clusters/<slug:cluster>/cells/<str:code>/", "clusters/north/cells/A1/", (401, 403, 403, 428, 403), "delete"),
         ("requests/", "requests/", ALL, "get"),
         ("requests/", "requests/", REFUSED, "post"),
         (ASKED, "requests/{asked}/", INSIDE_A1, "get"),

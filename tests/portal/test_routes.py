@@ -97,6 +97,8 @@ ROUTES = [
         "post",
     ),
     # Review 1 is Mia's of A, and open: for A's own people, those above, and operators.
+    same("budget/<str:code>/cells/", "/budget/A1/cells/"),
+    Route("budget/<str:code>/cells/", "/budget/A1/cells/", (SIGN_IN, 403, 403, 400, 403), "post"),
     same("budget/<str:code>/limits/", "/budget/A/limits/"),
     Route("budget/<str:code>/limits/", "/budget/A/limits/", (SIGN_IN, 404, 404, 400, 404), "post"),
     Route("budget/<str:code>/marks/", "/budget/A1/marks/", (SIGN_IN, 404, OK, OK, OK)),

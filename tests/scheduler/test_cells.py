@@ -88,7 +88,7 @@ def test_cells_are_for_all_below_a_node_so_that_none_is_above_another(world: Wor
     put(world, "A2", 0, 1)
     with pytest.raises(InputError, match="A1, below A, has cells of its own: withdraw these first"):
         put(world, "A", 1)
-    assert cells.on(world.cluster) == {node("A1").pk: (1, 0), node("A2").pk: (0, 1)}
+    assert cells.on(world.cluster) == {node("A1").pk: {"node": 1}, node("A2").pk: {"rack": 1}}
 
 
 def test_a_grant_that_does_not_fit_beside_others_names_all(world: World) -> None:
@@ -98,7 +98,7 @@ def test_a_grant_that_does_not_fit_beside_others_names_all(world: World) -> None
     put(world, "B", 2)
     with pytest.raises(InputError, match="north: 1 rack short of what A1, B would have"):
         put(world, "B", 0, 2)
-    assert cells.on(world.cluster) == {node("A1").pk: (1, 1), node("B").pk: (2, 0)}
+    assert cells.on(world.cluster) == {node("A1").pk: {"node": 1, "rack": 1}, node("B").pk: {"node": 2}}
 
 
 def test_who_sets_the_share_sets_the_cells_and_nobody_raises_what_they_have_a_part_in(world: World) -> None:

@@ -1,4 +1,4 @@
-"""`allot tree`, `allot usage` and `allot shares`: who is entitled to what, and what became of it."""
+"""`allot tree`, `allot usage`, `allot shares` and `allot cells`: who is entitled to what, and what became of it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from allot.words import (
     ratio,
     share,
     unit,
+    with_unit,
     zone,
 )
 
@@ -286,14 +287,15 @@ def shares(
 
 
 def tell_shares(app: App, code: str, cluster: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The shares that hold today, and those to come."""
+    """The shares that hold today, and those to come; beside those of today the cells, where anybody has some."""
     today = str(now().astimezone().date())
     standing = [row for row in rows if row["valid_until"] is None or row["valid_until"] > today]
     if not standing:
         app.screen.say(f"{code} has given no shares of {cluster}.")
         return
+    held = {row["node"]: cells_said(row["cells"]) for row in app.portal.get("clusters", cluster, "cells")}
     columns = [Column("NODE"), Column("SHARE", is_number=True), Column("", spare=1), Column("FROM"), Column("UNTIL")]
-    table = Table(columns)
+    table = Table([*columns, Column("CELLS", spare=2)] if held else columns)
     for row in standing:
         is_now = row["valid_from"] <= today
         table.add(
@@ -302,8 +304,60 @@ def tell_shares(app: App, code: str, cluster: str, rows: Sequence[Mapping[str, A
             app.screen.bar(Fraction(row["basis_points"], WHOLE), 20, 20),
             row["valid_from"],
             row["valid_until"] or "",
+            *([held.get(row["node"], "") if is_now else ""] if held else []),
             row="" if is_now else "dim",
         )
     left = WHOLE - sum(row["basis_points"] for row in standing if row["valid_from"] <= today)
-    table.add("unassigned", share(left), app.screen.bar(Fraction(left, WHOLE), 20, 20), "", "", row="dim")
+    last = ["", "", ""] if held else ["", ""]
+    table.add("unassigned", share(left), app.screen.bar(Fraction(left, WHOLE), 20, 20), *last, row="dim")
     table.show(app.screen)
+
+
+@click.command(short_help="Whole nodes and racks that are a node's own; --nodes and --racks change them.")
+@budget_argument()
+@on_cluster
+@click.option("--nodes", type=click.IntRange(0), help="So many whole nodes; racks stay as they are unless said.")
+@click.option("--racks", type=click.IntRange(0), help="So many racks; whole nodes stay as they are unless said.")
+@click.option("--reason", default="", help="With --nodes or --racks: why; it is kept for good.")
+@asks
+def cells(app: App, *, code: str, cluster: str | None, nodes: int | None, racks: int | None, reason: str) -> None:
+    """What NODE has of a cluster to itself beside its share, and what could still be granted. 0 of both withdraws."""
+    app.options = {"cells.node": "--nodes", "cells.rack": "--racks", "reason": "--reason"}
+    name = app.cluster(cluster)
+    answer = app.portal.send("GET", "clusters", name, "cells", code)
+    told = answer.body
+    if nodes is not None or racks is not None:
+        if not reason.strip():
+            raise Failure("--reason: say why, with --nodes or --racks", USAGE)
+        wanted = {"node": nodes, "rack": racks}
+        wanted = {level: told["cells"][level] if count is None else count for level, count in wanted.items()}
+        body = {"cells": wanted, "reason": reason}
+        tag = {"If-Match": answer.headers["ETag"]}
+        told = app.portal.send("PUT", "clusters", name, "cells", code, body=body, headers=tag).body
+    if not app.give(told):
+        tell_cells(app, code, name, told)
+
+
+def tell_cells(app: App, code: str, cluster: str, told: Mapping[str, Any]) -> None:
+    """What it has, what it uses of that, and what there is left."""
+    has, left = cells_said(told["cells"]), cells_said(told["grantable"], " or ")
+    say = app.screen.say
+    if has:
+        size = with_unit(told["devices_milli"], app.unit(cluster))
+        say(f"{code} has {has} of {cluster} to itself: {plural(told['nodes'], 'node')}, {size}.")
+        using = ", ".join(told["in_use"])
+        say(f"In use now: {len(told['in_use'])} of {told['nodes']}{f' ({using})' if using else ''}.")
+    else:
+        say(f"{code} has no whole nodes or racks of {cluster} to itself.")
+    if told["is_over_entitlement"] and has:
+        say("That is more than its share comes to.")
+    for level, count in told["short"].items():
+        if count:
+            say(f"{cluster} is {cells_said({level: count})} short of what is granted.")
+    say(f"Still grantable: {f'up to {left}' if left else 'nothing'}.")
+
+
+def cells_said(counts: Mapping[str, int], between: str = " and ") -> str:
+    """2 whole nodes and 1 rack; nothing of none."""
+    words = {"node": "whole node", "rack": "rack"}
+    return between.join(plural(counts[level], word) for level, word in words.items() if counts.get(level))
