@@ -129,6 +129,25 @@ def _reservation(told: Explanation) -> Binding:
     return Binding(gettext("A reservation: its contract would delay a start that was promised to another."), changes)
 
 
+def _cells(told: Explanation) -> Binding:
+    numbers = told.workload.reason_numbers
+    number, missing = numbers.get("nodes", 0), numbers.get("missing", {})
+    changes = [
+        gettext("It starts when enough comes free on other nodes."),
+        gettext("Without a contract it may run there until they are claimed: try it below."),
+    ]
+    if any(missing.values()):
+        changes.insert(0, gettext("Some cells are not fit and clear yet; what is fit is kept for them until they are."))
+    return Binding(
+        ngettext(
+            "Private cells: {number} node that it could use is kept for {names}.",
+            "Private cells: {number} nodes that it could use are kept for {names}.",
+            number,
+        ).format(number=number, names=", ".join(numbers.get("tenants", []))),
+        changes,
+    )
+
+
 def _victims(told: Explanation) -> Binding:
     return Binding(
         gettext("Others are leaving: its {unit} are chosen and held for it.").format(unit=_unit(told)),
@@ -177,6 +196,7 @@ LIMITS: dict[str, Callable[[Explanation], Binding]] = {
     "waiting_capacity": _capacity,
     "waiting_placement": _placement,
     "waiting_reservation": _reservation,
+    "waiting_cells": _cells,
     "waiting_victims": _victims,
     "waiting_nodes": _nodes,
     "waiting_maximum": _maximum,

@@ -30,6 +30,7 @@ REASONS = (
         "{code} took its {amount}. Its contract was over, and {name} had a smaller dominant share than {name_2}."
     ),
     gettext_noop("{code} took its {amount}. Its contract was over, and these had been promised to {code} from now on."),
+    gettext_noop("{code} took its {amount}. Its contract was over, and it was in a private cell of {name}."),
     gettext_noop("Stopped: {code} is in maintenance, and its contract was over."),
     gettext_noop("Stopped: {code} is in maintenance, and it ran unallocated."),
     gettext_noop("Stopped: {code} is being drained, and its contract was over."),
@@ -47,6 +48,16 @@ REASONS = (
     gettext_noop("It asks for {amount}, which is more than the whole cluster has."),
     gettext_noop("Waiting: too few nodes are fit for {amount}."),
     gettext_noop("Waiting: {amount} are within reach, but its contract would delay a start that was promised."),
+    gettext_noop("Waiting: {amount} would fit only on nodes that are private to {name} ({number} of them)."),
+    gettext_noop(
+        "Waiting: {amount} would fit only on nodes that are private to {name} ({number} of them). "
+        "Some cells that were granted are not fit and clear yet."
+    ),
+    gettext_noop("Waiting: {amount} would fit only on nodes that are private to others, {many} ({number} of them)."),
+    gettext_noop(
+        "Waiting: {amount} would fit only on nodes that are private to others, {many} ({number} of them). "
+        "Some cells that were granted are not fit and clear yet."
+    ),
     gettext_noop("Waiting: enough {units} are free, but not where {amount} would be together."),
     gettext_noop(
         "Waiting: enough {units} are free, but not where {amount} would be together; enough contracts for {amount} "
@@ -128,6 +139,7 @@ ENDS = (
     gettext_noop("preempted fair share"),
     gettext_noop("preempted priority"),
     gettext_noop("preempted reservation"),
+    gettext_noop("preempted cell"),
     gettext_noop("node lost"),
     gettext_noop("drained"),
     gettext_noop("maintenance"),

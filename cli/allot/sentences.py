@@ -20,6 +20,7 @@ SHORT = {
     "waiting_placement": "not free together",
     "waiting_maximum": "at its budget's maximum",
     "waiting_reservation": "would delay a promise",
+    "waiting_cells": "private to others",
     "waiting_victims": "being left for it",
     "waiting_nodes": "too few fit nodes",
     "too_large": "larger than the cluster",

@@ -26,6 +26,9 @@ RULES: Mapping[str, str | Promise] = {
     "preempted_reservation": gettext_lazy(
         "Its contract was over, and the instant had come from which its GPUs had been promised to another."
     ),
+    "preempted_cell": gettext_lazy(
+        "Its contract was over, and it was on a node that is a private cell of the other side."
+    ),
     "drained": gettext_lazy("Its node is being drained, and no contract protected it any longer."),
     "maintenance": gettext_lazy("Maintenance began on its node, and no contract protected it any longer."),
 }

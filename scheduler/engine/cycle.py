@@ -257,7 +257,7 @@ class Pass:
     def _note_failure(self, workload: Workload) -> None:
         if workload.id in self.snapshot.reservations:
             return
-        if workload.min_runtime_s and not self.snapshot.tree.has_maxima:
+        if workload.min_runtime_s and not (self.snapshot.tree.has_maxima or self.snapshot.tree.tenants):
             note_failure(self.trial, workload)
         if workload.node is not None:
             return

@@ -13,11 +13,12 @@ from .class_words import ClassRoom, Reserve, numbers_of, of_class, reserve_again
 from .cluster import HeldRun
 from .maxima import excess, would_hold_milli
 from .preemption import Claimant, Taking
+from .private import kept_from
 from .reasons import Code
 from .snapshot import Snapshot
 from .tree import TreeNode, sides
 from .trial import Trial
-from .values import LEVELS, Reason, Workload
+from .values import LEVELS, NO_CELLS, Reason, Workload
 
 
 def amount(snapshot: Snapshot, size_milli: int) -> str:
@@ -190,6 +191,10 @@ class Explainer:
             had = snapshot.tree.order.took
             who, whom = named(snapshot, [own]), named(snapshot, [theirs])
             text = f"{by} took its {size}. Its contract was over, and {who} {had} {whom}."
+        elif code is Code.PREEMPTED_CELL:
+            whose = named(snapshot, [snapshot.tree.nodes[claimant.leaf.tenant or claimant.leaf.id]])
+            numbers["tenant"] = claimant.leaf.tenant
+            text = f"{by} took its {size}. Its contract was over, and it was in a private cell of {whose}."
         else:
             text = f"{by} took its {size}. Its contract was over, and these had been promised to {by} from now on."
         return Reason(code, text, numbers)
@@ -253,6 +258,8 @@ class Explainer:
         numbers |= numbers_of(room, reserve, workload)
         if code is Code.WAITING_MAXIMUM:
             return self._exceeds_maximum(workload, numbers)
+        if code is Code.WAITING_CELLS:
+            return self._stays_off_cells(workload, size, numbers, at_s)
         text = self._sentence(code, size, ahead, is_funded, at_s) + self._of_classes(code, room, reserve)
         return Reason(code, text, numbers, at_s)
 
@@ -283,6 +290,19 @@ class Explainer:
         most, held, more = (amount(snapshot, milli) for milli in (over.maximum_milli, over.held_milli, size_milli))
         text = f"Waiting: its budget's maximum of {most}. {name} has {held}, and this would be {more} more."
         return Reason(Code.WAITING_MAXIMUM, text, numbers)
+
+    def _stays_off_cells(self, workload: Workload, size: str, numbers: dict[str, Any], at_s: int | None) -> Reason:
+        """It could have devices, but that these are on private cells of others, of which some may be missing."""
+        snapshot = self._snapshot
+        cells, missing = kept_from(snapshot, workload)
+        whose = sorted(set(cells.values()))
+        name = named(snapshot, [snapshot.tree.nodes[tenant] for tenant in whose])
+        numbers |= {"nodes": len(cells), "tenants": whose, "missing": {"node": missing.node, "rack": missing.rack}}
+        others = "others, " if len(whose) > 1 else ""
+        text = f"Waiting: {size} would fit only on nodes that are private to {others}{name} ({len(cells):,} of them)."
+        if missing != NO_CELLS:
+            text += " Some cells that were granted are not fit and clear yet."
+        return Reason(Code.WAITING_CELLS, text, numbers, at_s)
 
     def _sentence(self, code: Code, size: str, ahead: str, is_funded: bool, at_s: int | None) -> str:
         unit = self._snapshot.unit

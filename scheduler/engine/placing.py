@@ -17,6 +17,7 @@ from .compatible import CANDIDATES, most_compatible
 from .domains import closest
 from .host import fits_now, is_bound, keeps_promise
 from .policies.classes import Tier
+from .private import keeps_from
 from .snapshot import Snapshot
 from .values import DEVICE_MILLI, Claim, Packing, Reservation, Workload
 
@@ -39,10 +40,15 @@ def allowance_milli(
 ) -> int:
     """The most that a workload may hold on a node if it starts then, apart from what is free.
 
-    Its contract may not reach into a maintenance window, and, beyond the instant of a promise to somebody else, it
+    On a private cell of others it may have nothing (private.py). Its contract may not reach into a maintenance window,
+    and, beyond the instant of a promise to somebody else, it
     may use only what that promise leaves over (section 5). Runs in `without` are thought away.
     """
-    if not workload.min_runtime_s or not (node.windows or node.reservations):
+    if not workload.min_runtime_s:
+        return node.capacity_milli
+    if keeps_from(snapshot, node, workload):
+        return 0
+    if not (node.windows or node.reservations):
         return node.capacity_milli
     ends_s = starts_s + workload.min_runtime_s
     if meets_window(node, starts_s, ends_s):

@@ -13,6 +13,7 @@ from .cluster import HeldRun, NodeState
 from .host import fits_now, is_bound
 from .maxima import Excess, excess_of
 from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
+from .private import is_in_cell_of, is_tenants, keeps_from
 from .reasons import Code
 from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
@@ -72,6 +73,10 @@ class Claimant:
             return victim.urgency < self.workload.urgency
         return victim.leaf.id in self.reach.beaten
 
+    def may_when_over(self, victim: HeldRun) -> bool:
+        """Whether it may take a funded run's devices once the contract is over: by rule (b) or (c), or in its cell."""
+        return self.has_been_served_less(victim) or is_in_cell_of(self.snapshot, victim, self.leaf.tenant)
+
     def rule_against(self, victim: HeldRun) -> Code | None:
         """The rule of section 4 by which it may take a run's devices now, or None."""
         if victim.leave_by_s is not None:
@@ -84,6 +89,8 @@ class Claimant:
             return None
         if self.has_been_served_less(victim):
             return Code.PREEMPTED_PRIORITY if victim.leaf is self.leaf else Code.PREEMPTED_FAIR_SHARE
+        if is_in_cell_of(self.snapshot, victim, self.leaf.tenant):
+            return Code.PREEMPTED_CELL
         if self.due is not None and self._is_due(victim, self.due):
             return Code.PREEMPTED_RESERVATION
         return None
@@ -103,10 +110,10 @@ def due_promise(trial: Trial, workload: Workload) -> Reservation | None:
 def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
     """Whether there is too little that is free or could be taken over now, by rules (a) to (c), whatever was promised.
 
-    A quick look that may err towards "perhaps".
+    A quick look that may err towards "perhaps", as it always does about those who have cells.
     """
     snapshot, size_milli = trial.snapshot, workload.size_milli
-    if size_milli < DEVICE_MILLI:
+    if size_milli < DEVICE_MILLI or is_tenants(snapshot, workload):
         return False
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
@@ -202,6 +209,8 @@ def _options(claimant: Claimant, nodes: Iterable[NodeState]) -> dict[tuple[int, 
     options: dict[tuple[int, int], list[NodeState]] = {}
     for node in nodes:
         if node.open_milli < size_milli or not suits(node, claimant.workload):
+            continue
+        if keeps_from(claimant.snapshot, node, claimant.workload):
             continue
         if not leaves_reserve(claimant.snapshot, claimant.workload, [node]):
             continue

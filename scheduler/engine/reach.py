@@ -109,7 +109,16 @@ class Reach:
         kept = self._by_node.get(node.name)
         if kept is not None and kept[0] == node.version:
             return kept[1]
-        name, beaten, leaf = node.name, self.beaten, self.leaf
+        found = self._on(node, self.beaten)
+        self._by_node[node.name] = node.version, found
+        return found
+
+    def on_with(self, node: NodeState, leaves: frozenset[str]) -> list[tuple[int, int]]:
+        """The same where runs of these leaves may be taken over too."""
+        return self._on(node, self.beaten | leaves)
+
+    def _on(self, node: NodeState, beaten: frozenset[str]) -> list[tuple[int, int]]:
+        name, leaf = node.name, self.leaf
         found = []
         for run in node.runs.values():
             if run.leave_by_s is not None:
@@ -124,19 +133,18 @@ class Reach:
             ):
                 found.append((run.contract_end_s, amount_milli))
         for runs in node.shared.values():
-            instants = [self._from(run) if run.leave_by_s is None else None for run in runs]
+            instants = [self._from(run, beaten) if run.leave_by_s is None else None for run in runs]
             known = [at_s for at_s in instants if at_s is not None]
             if len(known) == len(runs):
                 found.append((max(known), DEVICE_MILLI))
         found.sort()
-        self._by_node[name] = node.version, found
         return found
 
-    def _from(self, run: HeldRun) -> int | None:
-        """From when on a run may be taken over; None if never on today's figures."""
+    def _from(self, run: HeldRun, beaten: frozenset[str]) -> int | None:
+        """From when on a run may be taken over by one that beats these leaves; None if never on today's figures."""
         if not run.funded:
             return ALWAYS_S
-        is_beaten = run.urgency < self.urgency if run.leaf is self.leaf else run.leaf.id in self.beaten
+        is_beaten = run.urgency < self.urgency if run.leaf is self.leaf else run.leaf.id in beaten
         return run.contract_end_s if is_beaten else None
 
     def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:

@@ -10,6 +10,7 @@ from .cluster import HeldRun, NodeState
 from .host import certain_from_s, is_bound
 from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
 from .preemption import Claimant
+from .private import keeps_from, leaves_in_cell
 from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
 
@@ -27,8 +28,9 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
     """What contracts make certain for a funded workload, on today's figures; None if nothing is.
 
     A device is certain from t on if it is free, held by an unallocated run or one that is leaving for nobody, or by
-    a run whose contract ends by t and which the workload could then preempt by rule (b) or (c). What others were
-    promised, what a plan holds, and nodes that are unfit or in whose maintenance the contract would end, are not.
+    a run whose contract ends by t and which the workload could then preempt by rule (b) or (c), or (e) in its cell.
+    What others were promised, what a plan holds, and nodes that are unfit, others' cells or in whose maintenance the
+    contract would end, are not.
     """
     snapshot = trial.snapshot
     claimant = Claimant(trial, workload)
@@ -67,7 +69,7 @@ def _choose_certain(trial: Trial, workload: Workload, ready: list[tuple[int, Nod
 
 def certain_at_s(trial: Trial, workload: Workload) -> int | None:
     """The instant of `certain_for` alone."""
-    horizon = trial.reaches.at_a_glance(workload)
+    horizon = None if trial.snapshot.tree.tenants else trial.reaches.at_a_glance(workload)
     if horizon is not None and horizon.knows(workload.size_milli):
         return horizon.certain_at_s(workload)
     certain = certain_for(trial, workload)
@@ -82,6 +84,7 @@ def is_any_certain(trial: Trial, workload: Workload) -> bool:
         workload.node is not None
         or workload.asks_host
         or is_reserve_kept_from(snapshot, workload)
+        or snapshot.tree.tenants
         or (restless and any(node.windows for node in restless.values()))
     ):
         return certain_at_s(trial, workload) is not None
@@ -96,8 +99,10 @@ def _possible_nodes(trial: Trial, workload: Workload) -> Iterator[NodeState]:
 
 
 def _is_possible(trial: Trial, node: NodeState, workload: Workload) -> bool:
-    """Whether a node may start something, of a class that suits, and without what is kept free of it."""
-    return node.indexed_milli is not None and suits(node, workload) and leaves_reserve(trial.snapshot, workload, [node])
+    """Whether a node may start something, of a class that suits, no cell of others, and without what is kept free."""
+    if node.indexed_milli is None or not suits(node, workload) or keeps_from(trial.snapshot, node, workload):
+        return False
+    return leaves_reserve(trial.snapshot, workload, [node])
 
 
 def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int | None:
@@ -110,7 +115,7 @@ def _certain_from(claimant: Claimant, node: NodeState, need_milli: int) -> int |
         for run in node.runs.values()
         if run.leave_by_s is not None
         or not run.funded
-        or (run.contract_end_s is not None and claimant.has_been_served_less(run))
+        or (run.contract_end_s is not None and claimant.may_when_over(run))
     }
     host_s = certain_from_s(claimant.snapshot, node, claimant.workload, leaves)
     return None if host_s is None else max(at_s, host_s)
@@ -126,6 +131,8 @@ def _devices_certain_from(claimant: Claimant, node: NodeState, need_milli: int) 
     if room_milli >= need_milli:
         return now_s
     later = claimant.reach.on(node)
+    if beaten := leaves_in_cell(claimant.snapshot, node, claimant.leaf.tenant):
+        later = claimant.reach.on_with(node, beaten)
     if node.leaving_milli:
         leaving = [(node.runs[name].leave_by_s or now_s, amount_milli) for name, amount_milli in node.left_for_nobody()]
         later = sorted([*later, *leaving])
@@ -186,7 +193,7 @@ class Outlook:
 def may_be_earlier(trial: Trial, workload: Workload) -> bool:
     """Whether what was promised to a workload, for an instant to come, might be certain earlier by now."""
     snapshot = trial.snapshot
-    if any(node.windows for node in snapshot.nodes.restless.values()):
+    if snapshot.tree.tenants or any(node.windows for node in snapshot.nodes.restless.values()):
         return True
     outlook: Outlook | None = snapshot.outlooks.get(workload.id)
     if outlook is None or not outlook.holds(trial, workload):
@@ -212,7 +219,7 @@ def _counted_on(claimant: Claimant, nodes: list[NodeState], at_s: int) -> tuple[
 def _is_certain(claimant: Claimant, run: HeldRun, at_s: int) -> bool:
     if not run.funded:
         return True
-    return run.contract_end_s is not None and run.contract_end_s <= at_s and claimant.has_been_served_less(run)
+    return run.contract_end_s is not None and run.contract_end_s <= at_s and claimant.may_when_over(run)
 
 
 def is_unfit(trial: Trial, promise: Reservation) -> bool:

@@ -105,6 +105,7 @@ class Snapshot:
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
+        self.kept: Any = None  # likewise, what is matched to private cells (private.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, kind, id): what time alone will change
         self._changes_s: dict[str, int] = {}  # when time alone gives one that waits another place in its leaf
         self.crowds: Crowds | None = None

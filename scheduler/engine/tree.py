@@ -7,9 +7,20 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from .grants import in_all
 from .policies.half_life import DecayedUse
 from .policies.siblings import SERVED, TreeOrder
-from .values import FUNDED, UNALLOCATED, BudgetNode, LeafUse, LevelFigures, Resources, Workload
+from .values import (
+    FUNDED,
+    NO_CELLS,
+    UNALLOCATED,
+    BudgetNode,
+    CellCounts,
+    LeafUse,
+    LevelFigures,
+    Resources,
+    Workload,
+)
 from .windows import FOR_EVER_S, Window
 
 SERVED_MOST = 1 << 62
@@ -262,7 +273,8 @@ class TreeNode:
     `weight` turns served amounts of siblings into integers that compare as served / shares do: it is the
     least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares. Where the
     order among the tree says so, shares count times `factor_milli` thousandths. `minimum_milli` and `maximum_milli`
-    bound what it should, and may, hold (`values.BudgetNode`). `level` is that of its children. `asking` are its
+    bound what it should, and may, hold (`values.BudgetNode`). `cells` are its own; `tenant` is the topmost node on its
+    path that has any (private.py). `level` is that of its children. `asking` are its
     children below which something waits in an entitled leaf: funded, and unallocated; of a leaf, `asks` says whether
     something does.
     """
@@ -272,6 +284,7 @@ class TreeNode:
         "account",
         "asking",
         "asks",
+        "cells",
         "children",
         "closed",
         "entitlement",
@@ -285,6 +298,7 @@ class TreeNode:
         "parent",
         "path",
         "shares",
+        "tenant",
         "weight",
         "whole",
     )
@@ -299,6 +313,8 @@ class TreeNode:
         self.factor_milli = node.factor_milli
         self.minimum_milli = node.minimum_milli
         self.maximum_milli = node.maximum_milli
+        self.cells = node.cells
+        self.tenant: str | None = None
         self.account = account
         self.level = level
         self.children = self.level.children
@@ -329,7 +345,8 @@ class BudgetTree:
     """All budget nodes of one cluster by id, with their accounts.
 
     `order` says which of several siblings goes first. `has_maxima` is whether any node has a maximum, `has_minima`
-    whether minima count; `counts_holdings` whether accounts say what is held at this instant.
+    whether minima count; `counts_holdings` whether accounts say what is held at this instant. `tenants` are the cells
+    of the topmost nodes with any, those of nodes below them included, and `grants` how often they have changed.
     """
 
     def __init__(
@@ -366,8 +383,11 @@ class BudgetTree:
         for lost in rows.keys() - self.nodes.keys():
             raise ValueError(f"budget node {lost!r} is not below the root")
         self.bare_leaves: frozenset[str] = frozenset()  # those that are closed, or entitled to nothing
+        self.tenants: dict[str, CellCounts] = {}
+        self.grants = 0
         self._weigh(self.root)
         self._note_bare()
+        self._note_tenants()
 
     def _hang(
         self,
@@ -443,6 +463,23 @@ class BudgetTree:
         """A node, and all below it, takes no workloads any more (section 8)."""
         self.nodes[name].closed = True
         self._note_bare()
+
+    def set_cells(self, cells: Mapping[str, CellCounts]) -> None:
+        """Replace the cells of the nodes named, effective at once."""
+        for name, counts in cells.items():
+            self.nodes[name].cells = counts
+        self._note_tenants()
+
+    def _note_tenants(self) -> None:
+        self.grants += 1
+        self.tenants = {}
+        for node in self.nodes.values():  # parents come before their children; cells of the root are nobody's
+            if node.parent is None:
+                continue
+            above = node.parent.tenant
+            node.tenant = above if above is not None else node.id if node.cells != NO_CELLS else None
+            if node.tenant is not None and node.cells != NO_CELLS:
+                self.tenants[node.tenant] = in_all([self.tenants.get(node.tenant, NO_CELLS), node.cells])
 
     def _note_bare(self) -> None:
         self.bare_leaves = frozenset(leaf.id for leaf in self.leaves() if leaf.is_closed or not leaf.is_entitled)

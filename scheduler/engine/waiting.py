@@ -11,6 +11,7 @@ from .host import is_anywhere, is_large_enough
 from .maxima import excess, would_hold_milli
 from .placing import allowance_milli, is_whole_nodes, place_on_free
 from .preemption import find_taking, is_out_of_reach
+from .private import cells_aside, keeps_from
 from .queues import Group
 from .reasons import Code
 from .reservations import Certain, certain_at_s, certain_for, is_any_certain
@@ -34,7 +35,8 @@ class WaitingCodes:
         self._snapshot = trial.snapshot
         self._memo: dict[tuple[str, int, int, str | None, Shape], object] = {}
         self._has_windows = any(node.windows for node in trial.snapshot.nodes.restless.values())
-        self._contracts_matter = bool(trial.policy.swap_margin) or self._has_windows
+        self._has_cells = bool(trial.snapshot.tree.tenants)
+        self._contracts_matter = bool(trial.policy.swap_margin) or self._has_windows or self._has_cells
         self._has_maxima = trial.snapshot.tree.has_maxima
         self.are_grouped = not self._contracts_matter
         """Whether the answers are those of the groups that a leaf's queue keeps (queues.py)."""
@@ -93,11 +95,17 @@ class WaitingCodes:
         """
         if self.is_plain(workload):
             return self._trial.reaches.has_now(workload, workload.size_milli)
-        return self._once(
-            "reach",
-            workload,
-            lambda each: place_on_free(self._snapshot, each) is not None or find_taking(self._trial, each) is not None,
-        )
+        return self._once("reach", workload, self._could_be_placed)
+
+    def is_within_reach_but_for_cells(self, workload: Workload) -> bool:
+        """The same of a funded workload if nobody had cells, and with what was promised."""
+        if not self._has_cells or not workload.min_runtime_s:
+            return False
+        with cells_aside(self._snapshot):
+            return self._once("reach but for cells", workload, self._could_be_placed)
+
+    def _could_be_placed(self, workload: Workload) -> bool:
+        return place_on_free(self._snapshot, workload) is not None or find_taking(self._trial, workload) is not None
 
     def exceeds_maximum(self, workload: Workload) -> bool:
         """Whether its start, or that of any of its leaf that asks for the same, would exceed a budget's maximum.
@@ -134,7 +142,11 @@ class WaitingCodes:
             if node.may_start(now_s)
             and workload.node in (None, node.name)
             and is_large_enough(node, workload)
-            and (not node.windows or allowance_milli(self._snapshot, node, workload, now_s))
+            and (
+                not node.windows
+                or keeps_from(self._snapshot, node, workload)
+                or allowance_milli(self._snapshot, node, workload, now_s)
+            )
         ]
         return sum(fit), max(fit, default=0)
 
@@ -317,12 +329,15 @@ class Waits:
         """The code of every shape that waits."""
         shapes = {self._codes.shape(workload): workload for workload in waiting}
         codes = {shape: self._code(workload) for shape, workload in shapes.items()}
+        for shape, workload in shapes.items():
+            if codes[shape] not in SETTLED and self._codes.is_within_reach_but_for_cells(workload):
+                codes[shape] = Code.WAITING_CELLS
         if not self._promises:
             return codes
         funded = {
             shape: workload
             for shape, workload in shapes.items()
-            if workload.min_runtime_s and codes[shape] not in SETTLED
+            if workload.min_runtime_s and codes[shape] not in (*SETTLED, Code.WAITING_CELLS)
         }
         if self._codes.are_grouped:
             funded = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
-from scheduler.simulator.study import fragmentation, gaming, network, packing, sharing
+from scheduler.simulator.study import fragmentation, gaming, network, packing, sharing_engine
 from scheduler.simulator.study.strategies import Strategy
 from scheduler.simulator.variants import jittered, with_policy
 
@@ -106,7 +106,7 @@ class SharingRun(NamedTuple):
 
     def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
         """Its figures. Jobs are drawn by the seed alone."""
-        return sharing.run(self.seed, self.days, random.Random)
+        return sharing_engine.run(self.seed, self.days, random.Random)
 
 
 class Pods(NamedTuple):

@@ -30,7 +30,7 @@ class Cause(StrEnum):
     FAIR_SHARE = "fair_share"
     """Others had had less of their share, or nobody had had more of one that could be taken over; or a maximum."""
     CONTRACTS = "contracts"
-    """What it might have was inside others' contracts, promised to others, or still being left."""
+    """What it might have was inside others' contracts, promised or private to others, or still being left."""
     FRAGMENTATION = "fragmentation"
     """Enough was free, but not together."""
     NODES = "nodes"
@@ -46,6 +46,7 @@ CAUSES: Mapping[str, Cause] = {
     Code.WAITING_MAXIMUM: Cause.FAIR_SHARE,
     Code.WAITING_CAPACITY: Cause.CONTRACTS,
     Code.WAITING_RESERVATION: Cause.CONTRACTS,
+    Code.WAITING_CELLS: Cause.CONTRACTS,
     Code.WAITING_VICTIMS: Cause.CONTRACTS,
     Code.WAITING_PLACEMENT: Cause.FRAGMENTATION,
     Code.WAITING_NODES: Cause.NODES,

@@ -79,6 +79,7 @@ def _tree(snapshot: Snapshot) -> list[BudgetNode]:
             closed=node.closed,
             minimum_milli=node.minimum_milli,
             maximum_milli=node.maximum_milli,
+            cells=node.cells,
             factor_milli=node.factor_milli,
         )
         for node in snapshot.tree.nodes.values()

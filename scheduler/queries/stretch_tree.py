@@ -19,7 +19,7 @@ from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Share
 from scheduler.engine import BudgetNode as TreeNode
 from scheduler.simulator.scenario import ROOT, Happening
 from scheduler.simulator.variants import UNASSIGNED
-from scheduler.snapshots.positions import GHOST, Positions
+from scheduler.snapshots.positions import GHOST, Positions, beside_shares
 from scheduler.snapshots.present import tree_nodes
 
 
@@ -51,9 +51,9 @@ class Tree:
         for (parent, _), amount in divided[0].items():
             wholes[parent] = wholes.get(parent, 0) + amount
         nodes = [TreeNode(ROOT, None, 1, 1)]
-        limits = {row["id"]: row.get("limits", {}) for row in self.rows}
+        more = {row["id"]: beside_shares(row) for row in self.rows}
         nodes += [
-            TreeNode(name, parent, amount, wholes[parent], **limits.get(name, {}))
+            TreeNode(name, parent, amount, wholes[parent], **more.get(name, {}))
             for (parent, name), amount in divided[0].items()
         ]
         return nodes, [*self._changes(days, divided), *self._closings(divided[0])]
@@ -153,7 +153,7 @@ class Tree:
 
 
 def read(cluster: Cluster, start: datetime, end: datetime, leaf_ids: set[int]) -> Tree:
-    """The tree as it hangs at the end, with every leaf in `leaf_ids`, and today's limits. Six queries."""
+    """The tree as it hangs at the end, with every leaf in `leaf_ids`, and today's limits and cells. Seven queries."""
     rows = tree_nodes(cluster, end, also=leaf_ids)
     first, last = queries.day_of(start), queries.day_of(end)
     shares = Share.objects.filter(Q(valid_until=None) | Q(valid_until__gt=first), cluster=cluster, valid_from__lte=last)

@@ -287,6 +287,8 @@ def tree_at(scenario: Scenario, at_s: int) -> list[BudgetNode]:
             break
         if event.kind == "close":
             nodes[event.subject] = replace(nodes[event.subject], closed=True)
+        elif event.kind == "cells":
+            nodes |= {name: replace(nodes[name], cells=counts) for name, counts in event.cells.items()}
         elif event.kind == "shares":
             nodes |= {name: replace(nodes[name], shares=amount) for name, amount in event.shares.items()}
             for parent in {nodes[name].parent for name in event.shares}:

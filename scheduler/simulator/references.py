@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from scheduler.engine import fault_in_limits
+from scheduler.engine import NO_CELLS, CellCounts, fault_in_limits, layout_of, unmatched
 
 from .before import check_room
 from .fields import ScenarioError, shown
@@ -23,6 +23,7 @@ def check(scenario: Scenario, also: Collection[str] = ()) -> None:
     _check_references(scenario, also)
     _check_after(scenario.jobs)
     _check_limits(scenario)
+    _check_cells(scenario)
 
 
 def _check_references(scenario: Scenario, also: Collection[str]) -> None:
@@ -45,6 +46,7 @@ def _check_references(scenario: Scenario, also: Collection[str]) -> None:
         raise ScenarioError("policy.scheduler", "partition can't begin with work that holds devices on others' slots")
     for index, event in enumerate(scenario.events):
         _must_exist(event.shares, names, f"events[{index}].shares", "budget node")
+        _must_exist(event.cells, names, f"events[{index}].cells", "budget node")
         known, key, what = {
             "close": (names, "close", "budget node"),
             "cancel": (jobs, "cancel", "workload"),
@@ -61,7 +63,7 @@ def _must_be_leaf(name: str, path: str, names: set[str], leaves: set[str]) -> No
         raise ScenarioError(path, f"{shown(name)} has children, so it takes no workloads")
 
 
-def _must_exist(asked: Sequence[str] | Mapping[str, int], known: set[str], path: str, what: str) -> None:
+def _must_exist(asked: Iterable[str], known: set[str], path: str, what: str) -> None:
     for name in asked:
         if name not in known:
             raise ScenarioError(path, f"there is no {what} {shown(name)}")
@@ -76,6 +78,28 @@ def _check_limits(scenario: Scenario) -> None:
     raise ScenarioError(
         path_in_tree(scenario, fault.node), f"minima come to {needed:,}, and it may hold {room:,} at most"
     )
+
+
+def _check_cells(scenario: Scenario) -> None:
+    """The cluster has all the cells that are granted, at every time."""
+    layout = layout_of(scenario.nodes)
+    given = [(f"{path_in_tree(scenario, node.id)}.cells", {node.id: node.cells}) for node in scenario.tree]
+    events = sorted(enumerate(scenario.events), key=lambda each: each[1].at_s)
+    given += [(f"events[{index}].cells", dict(event.cells)) for index, event in events]
+    granted: dict[str, CellCounts] = {}
+    for path, cells in given:
+        granted |= cells
+        missing = (
+            unmatched(layout, granted.values()) if any(counts != NO_CELLS for counts in cells.values()) else NO_CELLS
+        )
+        if missing != NO_CELLS:
+            raise ScenarioError(path, f"{_in_words(missing)} more than there are, with those of all others")
+
+
+def _in_words(counts: CellCounts) -> str:
+    """ "1 rack and 2 nodes"."""
+    numbers = (("rack", counts.rack), ("node", counts.node))
+    return " and ".join(f"{number:,} {level}{'s' if number > 1 else ''}" for level, number in numbers if number)
 
 
 def path_in_tree(scenario: Scenario, name: str) -> str:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import BudgetNode, Node, Policy, cassini
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Policy, cassini
 
 from .before import Before, read_before
 from .fields import (
@@ -98,11 +98,12 @@ class Happening:
     """Something from outside at an instant. `kind` says which of the other fields count."""
 
     at_s: int
-    kind: str  # "shares", "health", "close", "cancel" or "maintenance"
+    kind: str  # "shares", "cells", "health", "close", "cancel" or "maintenance"
     subject: str = ""  # node, budget node or workload
     health: str = ""
     length_s: int = 0
     shares: Mapping[str, int] = field(default_factory=dict)
+    cells: Mapping[str, CellCounts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,7 @@ def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNo
                     "minimum_milli": node.take("min_gpus", count, 0) * 1_000,
                     "maximum_milli": node.need("max_gpus", count) * 1_000 if node.has("max_gpus") else None,
                     "factor_milli": node.take("weight", _weight_milli, 1_000),
+                    "cells": node.take("cells", _cells, NO_CELLS),
                 }
                 node.finish()
             else:
@@ -273,6 +275,14 @@ def _tree(value: object, path: str, caps_milli: dict[str, int]) -> list[BudgetNo
     if len(found) == 1:
         raise ScenarioError(path, "must name at least one budget node")
     return list(found.values())
+
+
+def _cells(value: object, path: str) -> CellCounts:
+    """How many cells of each level; a level that is not named has none."""
+    given = Fields(value, path)
+    counts = CellCounts(given.take("node", count, 0), given.take("rack", count, 0))
+    given.finish()
+    return counts
 
 
 def _weight_milli(value: object, path: str) -> int:
@@ -455,6 +465,9 @@ def _event(row: Fields, where: str) -> Happening:
         given = row.need("shares", Fields)
         shares = {name: count(each, given.at(name)) for name, each in given.items()}
         found = Happening(at_s, "shares", shares=shares)
+    elif row.has("cells"):
+        granted = row.need("cells", Fields)
+        found = Happening(at_s, "cells", cells={name: _cells(each, granted.at(name)) for name, each in granted.items()})
     elif row.has("close"):
         found = Happening(at_s, "close", row.need("close", text))
     elif row.has("cancel"):
@@ -464,7 +477,7 @@ def _event(row: Fields, where: str) -> Happening:
     elif row.has("health"):
         found = Happening(at_s, "health", row.need("node", text), health=row.need("health", _health))
     else:
-        raise ScenarioError(where, "needs one of shares, health, close, cancel and maintenance")
+        raise ScenarioError(where, "needs one of shares, cells, health, close, cancel and maintenance")
     row.finish()
     return found
 

@@ -85,6 +85,8 @@ class World(Effects):
     def _add_event(self, event: Happening) -> None:
         if event.kind == "shares":
             self._at(event.at_s, SHARES, lambda: self._set_shares(event))
+        elif event.kind == "cells":
+            self._at(event.at_s, SHARES, lambda: self.snapshot.tree.set_cells(event.cells))
         elif event.kind == "close":
             self._at(event.at_s, SHARES, lambda: self._close(event.subject))
         elif event.kind == "cancel":

@@ -7,7 +7,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import BudgetNode, Policy, cassini
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Policy, cassini
 
 from .before import Before
 from .report import units
@@ -69,10 +69,16 @@ def _children(scenario: Scenario, parent: str) -> dict[str, Any]:
                 more["max_gpus"] = node.maximum_milli // 1_000
             if node.factor_milli != 1_000:
                 more["weight"] = node.factor_milli / 1_000
+            if node.cells != NO_CELLS:
+                more["cells"] = _cells(node.cells)
             found[node.id] = {"shares": node.shares, **more} if more else node.shares
         return found
 
     return written(parent)
+
+
+def _cells(counts: CellCounts) -> dict[str, int]:
+    return {level: number for level, number in counts._asdict().items() if number}
 
 
 def _policy(policy: Policy, scheduler: str) -> dict[str, Any]:
@@ -155,6 +161,7 @@ def _before(before: Before) -> dict[str, Any]:
 def _event(event: Happening) -> Mapping[str, Any]:
     written: dict[str, Mapping[str, Any]] = {
         "shares": {"shares": dict(event.shares)},
+        "cells": {"cells": {name: _cells(counts) for name, counts in event.cells.items()}},
         "close": {"close": event.subject},
         "cancel": {"cancel": event.subject},
         "health": {"node": event.subject, "health": event.health},

@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from scheduler.engine import BudgetNode
+from scheduler.engine import BudgetNode, CellCounts
 
 GHOST = "~"
 """Ends the id of such a closed child; no code of a budget node holds it."""
 WHOLE = 10_000
+
+
+def beside_shares(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a stored node has beside its shares, as the engine's node takes it: limits, and cells."""
+    found = dict(row.get("limits", {}))
+    if "cells" in row:
+        found["cells"] = CellCounts(**row["cells"])
+    return found
 
 
 class Positions:
@@ -23,7 +31,7 @@ class Positions:
     def __init__(self, nodes: Iterable[Mapping[str, Any]]) -> None:
         """Take the stored nodes, parents before their children."""
         self._nodes = [
-            BudgetNode(row["id"], row["parent"], row["shares"], row["whole"], row["closed"], **row.get("limits", {}))
+            BudgetNode(row["id"], row["parent"], row["shares"], row["whole"], row["closed"], **beside_shares(row))
             for row in nodes
         ]
         self._code = {row["db_id"]: row["id"] for row in nodes}

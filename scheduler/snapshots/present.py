@@ -28,7 +28,7 @@ from scheduler.models import (
     TreeVersion,
     Workload,
 )
-from scheduler.services import events, limits, policies
+from scheduler.services import cells, events, limits, policies
 from scheduler.services.events import Second
 from scheduler.services.usage_sql import CREDITED
 
@@ -248,7 +248,10 @@ def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict
     """The tree of the organisation's day, in the form of `TreeVersion.nodes`."""
     rows = queries.tree_as_it_hangs(cluster, timezone.localdate(instant, timezone.get_default_timezone()), also=also)
     codes = {row.node.pk: row.node.code for row in rows}
-    bounds = {pk: {"limits": asdict(each)} for pk, each in limits.on(cluster).items() if each != limits.NO_LIMITS}
+    more: dict[int, dict[str, Any]] = {pk: {"cells": counts} for pk, counts in cells.on(cluster).items()}
+    for pk, each in limits.on(cluster).items():
+        if each != limits.NO_LIMITS:
+            more.setdefault(pk, {})["limits"] = asdict(each)
     return [
         {
             "id": row.node.code,
@@ -258,7 +261,7 @@ def tree_nodes(cluster: Cluster, instant: datetime, also: set[int]) -> list[dict
             "closed": row.node.is_closed,
             "name": row.node.name,
             "db_id": row.node.pk,
-            **bounds.get(row.node.pk, {}),
+            **more.get(row.node.pk, {}),
         }
         for row in rows
     ]

@@ -11,10 +11,10 @@ from datetime import datetime
 from heapq import heappop, heappush
 from typing import Any
 
-from budgets.models import BudgetNode, Cluster
+from budgets.models import BudgetNode, CellGrant, Cluster
 from budgets.services import shares, tree
 from scheduler import snapshots
-from scheduler.engine import Policy, comparisons, order
+from scheduler.engine import CellCounts, Policy, comparisons, order
 from scheduler.executors.simulated import next_happening
 from scheduler.loop import live_on, look_at
 from scheduler.models import Decision, Node, Pass, Reservation, Run, Workload
@@ -76,6 +76,15 @@ class LiveDriver:
                 found = limits.Limits(node.minimum_milli, node.maximum_milli, node.factor_milli)
                 parent, child = self.budgets[node.parent], self.budgets[node.id]
                 limits.set_limits(parent=parent, cluster=self.cluster, limits={child: found}, by=None)
+            self._grant(node.id, node.cells)
+
+    def _grant(self, name: str, counts: CellCounts) -> None:
+        """Let a budget node have these cells, and no others."""
+        node = self.budgets[name]
+        CellGrant.objects.filter(node=node, cluster=self.cluster).delete()
+        for level, count in counts._asdict().items():
+            if count:
+                CellGrant.objects.create(node=node, cluster=self.cluster, level=level, count=count)
 
     def _give_shares(self, parent: str, day: Any) -> None:
         """Basis points in proportion to the file's numbers; equal ones stay equal."""
@@ -121,7 +130,8 @@ class LiveDriver:
         for job in self.scenario.jobs:
             if job.submit_s is not None:
                 self._push(job.submit_s, SUBMISSIONS, job)
-        ranks = {"health": HEALTH, "maintenance": HEALTH, "shares": SHARES, "close": SHARES, "cancel": CANCELS}
+        ranks = {"health": HEALTH, "maintenance": HEALTH, "shares": SHARES, "cells": SHARES}
+        ranks |= {"close": SHARES, "cancel": CANCELS}
         for event in self.scenario.events:
             self._push(event.at_s, ranks[event.kind], event)
 
@@ -241,6 +251,10 @@ class LiveDriver:
         for parent in parents:
             assert parent is not None
             self._give_shares(parent, at(event.at_s).date())
+
+    def _cells(self, event: Any, _now: datetime) -> None:
+        for name, counts in event.cells.items():
+            self._grant(name, counts)
 
     def _close(self, event: Any, now: datetime) -> None:
         tree.close(node=self.budgets[event.subject], by=None, at=now)

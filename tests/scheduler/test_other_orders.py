@@ -9,7 +9,7 @@ import pytest
 
 from budgets.errors import InputError
 from budgets.models import Cluster
-from scheduler.models import Pass, Workload
+from scheduler.models import Decision, Pass, Workload
 from scheduler.queries.replay import replay
 from scheduler.services import clusters, policies, predictions
 from scheduler.simulator import as_json, parse, simulate
@@ -64,6 +64,33 @@ def lived(
     for stored in Pass.objects.order_by("pk"):
         assert replay(stored).differences == ()
     return sorted(live)
+
+
+CELLS = [
+    asks("A-1", "A", 0, 3_600),
+    asks("A-2", "A", 0, 1_200),
+    asks("A-3", "A", 0, 1_200),
+    asks("B-1", "B", 600, 300, gpus=16),
+    asks("A-4", "A", 900, 300),
+]
+
+
+def test_cells_are_private_live_as_in_a_simulation(transactional_db: None) -> None:
+    """A holds three nodes of four when B is granted a rack; from 5 min on B may take over what it needs of it."""
+    runs = lived(
+        {},
+        CELLS,
+        {"leaf": "B", "gpus": 32, "from": "-9h", "to": "0h"},
+        cluster={
+            "nodes": dict.fromkeys(("h1", "h2", "h3", "h4"), 8),
+            "racks": {"r1": ["h1", "h2"], "r2": ["h3", "h4"]},
+        },
+        events=[{"at": 240, "cells": {"B": {"rack": 1}}}],
+    )
+    assert {run[3] for run in runs} == {"finished", "preempted_cell"}
+    assert next(run[1] for run in runs if run[0] == "B-1") == 600
+    kept = Decision.objects.filter(code="waiting_cells").values_list("text", flat=True)
+    assert "Waiting: 8 GPUs would fit only on nodes that are private to B" in kept[0]
 
 
 @pytest.mark.parametrize("order", ["tiresias", pytest.param("gittins", marks=pytest.mark.long)])

@@ -49,6 +49,12 @@ def test_the_english_of_a_pattern_is_the_engines_own_text() -> None:
         "Waiting: Vision, Robotics and 3 others have smaller dominant shares.",
         "A-1 took its 8 GPUs. Its contract was over, and Vision held less of its fair share than Robotics.",
         "A-1 took its 8 GPUs. Its contract was over, and Vision had a smaller dominant share than Robotics.",
+        "Waiting: 16 GPUs would fit only on nodes that are private to Vision (2 of them).",
+        (
+            "Waiting: 1 GPU would fit only on nodes that are private to others, Vision and Robotics (12 of them). "
+            "Some cells that were granted are not fit and clear yet."
+        ),
+        "A-1 took its 8 GPUs. Its contract was over, and it was in a private cell of Vision.",
         "Refused: the maximum of Vision is 12, and it would hold 16.",
         "Refused: no node has the cores and the memory that it asks for.",
         "Waiting: enough GPUs are free, but not where 2 GPUs with 16 cores and 17.5 GiB would be together.",

@@ -133,7 +133,7 @@ def test_a_factor_is_kept_exactly() -> None:
         ({"events": [{"at": 0, "close": "zz"}]}, 'events[0].close: there is no budget node "zz"'),
         ({"events": [{"at": 0, "shares": {"zz": 1}}]}, 'events[0].shares: there is no budget node "zz"'),
         ({"events": [{"at": 0, "shares": {"A": -1}}]}, "events[0].shares.A: must not be negative, but is -1"),
-        ({"events": [{"at": 0}]}, "events[0]: needs one of shares, health, close, cancel and maintenance"),
+        ({"events": [{"at": 0}]}, "events[0]: needs one of shares, cells, health, close, cancel and maintenance"),
         ({"events": [{"at": -1, "close": "A"}]}, "events[0].at: must not be negative, but is -1"),
         ({"until": -1}, "until: must not be negative, but is -1"),
         ({"expect": []}, "expect: must be an object, not []"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from scheduler.simulator.study import sharing, sharing_page
+from scheduler.simulator.study import sharing, sharing_engine, sharing_page
 from scheduler.simulator.study.sharing import APART, CELLS, GANGS, HOUR_S, NODE_GPUS, PACKED, SMALL, SPREAD, WAYS, Job
 
 
@@ -63,6 +63,16 @@ def test_with_cells_each_job_waits_as_in_a_cluster_of_its_tenants_own(seed: int)
     assert longer[SPREAD] > max(longer[PACKED], 24 * HOUR_S)
 
 
+def test_under_the_engine_cells_make_a_tenant_wait_as_in_a_cluster_of_its_own_and_shares_do_not() -> None:
+    work = sharing.jobs(random.Random(1), 3)
+    waits = {way: sharing_engine.delays(work, way) for way in sharing_engine.WAYS if way.endswith("spread")}
+    assert waits["cells, spread"] == waits["apart, spread"]
+    gangs = [number for number, job in enumerate(work) if job.tenant == GANGS]
+    for kind in ("shares", "quotas"):
+        longer = [waits[f"{kind}, spread"][number] - waits["apart, spread"][number] for number in gangs]
+        assert max(longer) > HOUR_S, kind
+
+
 def test_the_command_prints_plots_and_tells_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["sharing", "--seeds", "1,2", "--days", "5", "--processes", "1"]
     call_command("study", *arguments, "--json", "--html", str(tmp_path / "out.html"))
@@ -71,6 +81,9 @@ def test_the_command_prints_plots_and_tells_programs(tmp_path: Path, capsys: pyt
     assert rows[GANGS, CELLS]["longer_most_s"] == [0, 0, 0]
     assert rows[GANGS, SPREAD]["longer_mean_s"][0] > 3_600
     assert [run["seed"] for run in found["runs"]] == [1, 2]
+    engine = {(row["tenant"], row["way"]): row for row in found["engine"]}
+    assert engine[GANGS, "cells, spread"]["longer_most_s"] == [0, 0, 0]
+    assert engine[GANGS, "quotas, spread"]["longer_mean_s"][0] > 3_600
     html = (tmp_path / "out.html").read_text()
     assert html.count("<svg") == 2
     assert "http" not in html
@@ -79,7 +92,7 @@ def test_the_command_prints_plots_and_tells_programs(tmp_path: Path, capsys: pyt
 
 
 def test_nothing_asked_for_is_told_as_nothing() -> None:
-    found = sharing.run(1, 0, random.Random)
+    found = sharing_engine.run(1, 0, random.Random)
     assert found["jobs"] == 0
     assert sharing_page.tables([found])[0].rows[0][1:] == ["0 min"] * 5
 

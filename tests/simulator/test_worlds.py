@@ -13,7 +13,14 @@ from tests.simulator.worlds import WatchedWorld, calm_worlds, stormy_worlds
 
 WORLDS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MANY_WORLDS = settings(max_examples=5_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-BY_CONTRACT = {"preempted_fair_share", "preempted_priority", "preempted_reservation", "drained", "maintenance"}
+BY_CONTRACT = {
+    "preempted_fair_share",
+    "preempted_priority",
+    "preempted_reservation",
+    "preempted_cell",
+    "drained",
+    "maintenance",
+}
 
 
 def lived(world: dict[str, Any]) -> WatchedWorld:

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from scheduler.engine import (
     LEAF_ORDERS,
+    NO_CELLS,
     TREE_ORDERS,
     Action,
+    CellCounts,
     Decision,
     LeafUse,
     Node,
@@ -23,10 +25,15 @@ from scheduler.engine import (
     classes_of,
     decayed_milli_s,
     decide,
+    layout_of,
+    unmatched,
 )
 from scheduler.engine.classes import leaves_reserve
+from scheduler.engine.cluster import NodeState
 from scheduler.engine.host import fits_now
+from scheduler.engine.matching import is_worse
 from scheduler.engine.maxima import excess_of
+from scheduler.engine.private import keeps_from, matching_of
 from scheduler.simulator import Scenario, World
 
 MINUTES = st.sampled_from([5, 6, 10, 15, 20, 30, 45, 60, 90])
@@ -119,6 +126,41 @@ def limits(draw: st.DrawFn, tree: dict[str, Any]) -> dict[str, Any]:
 
 
 @st.composite
+def cells(draw: st.DrawFn, tree: dict[str, Any], cluster: dict[str, Any]) -> dict[str, Any]:
+    """Cells for some budget nodes, at any level, that the cluster has together."""
+    racks = {name: rack for rack, members in cluster.get("racks", {}).items() for name in members}
+    layout = layout_of([Node(name, size, racks.get(name, "")) for name, size in cluster["nodes"].items()])
+    found: dict[str, Any] = {}
+    for name in draw(st.lists(st.sampled_from(sorted(names_of(tree))), min_size=1, max_size=3, unique=True)):
+        counts = {"node": draw(st.sampled_from([0, 1, 1, 2])), "rack": draw(st.sampled_from([0, 0, 1]))}
+        granted = [CellCounts(**each) for each in (*found.values(), counts)]
+        if unmatched(layout, granted) == NO_CELLS:
+            found[name] = counts
+    return found
+
+
+def names_of(tree: dict[str, Any]) -> list[str]:
+    """All budget nodes of a tree as a scenario file has it."""
+    found: list[str] = []
+    for name, value in tree.items():
+        found += [name, *(names_of(value.get("children", {})) if isinstance(value, dict) else [])]
+    return found
+
+
+def with_cells(tree: dict[str, Any], granted: dict[str, Any]) -> dict[str, Any]:
+    """The same tree, of which these nodes have cells."""
+    found: dict[str, Any] = {}
+    for name, each in tree.items():
+        node = dict(each) if isinstance(each, dict) else {"shares": each}
+        if "children" in node:
+            node["children"] = with_cells(node["children"], granted)
+        if name in granted:
+            node["cells"] = granted[name]
+        found[name] = node
+    return found
+
+
+@st.composite
 def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
     """Scenarios in which nothing happens but workloads."""
     cluster = draw(CLUSTERS)
@@ -127,6 +169,8 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
     leaves = leaves_of(tree)
     if draw(st.sampled_from([False, False, True])):
         tree = draw(limits(tree))
+    if draw(st.sampled_from([False, False, True])):
+        tree = with_cells(tree, draw(cells(tree, cluster)))
     if draw(st.sampled_from([False, False, True])):
         cluster = {**cluster, "cpus": 16, "memory_gib": {"h1": 32}}
     classed: dict[str, Any] = {}
@@ -170,13 +214,16 @@ def stormy_worlds(draw: st.DrawFn) -> dict[str, Any]:
     at = st.integers(0, 120).map(lambda minute: minute * 60)
     events: list[dict[str, Any]] = []
     for _ in range(draw(st.integers(1, 5))):
-        kind = draw(st.sampled_from(["health", "health", "shares", "close", "cancel", "maintenance"]))
+        kind = draw(st.sampled_from(["health", "health", "shares", "cells", "close", "cancel", "maintenance"]))
         if kind == "health":
             health = draw(st.sampled_from(["unhealthy", "healthy", "down", "healthy"]))
             events.append({"at": draw(at), "node": draw(nodes), "health": health})
         elif kind == "shares":
             name = draw(st.sampled_from(sorted(world["tree"])))
             events.append({"at": draw(at), "shares": {name: draw(st.integers(0, 9))}})
+        elif kind == "cells":  # those of the start are given back, so that all fit whenever this comes
+            before: dict[str, Any] = {name: {} for name in names_of(world["tree"])}
+            events.append({"at": draw(at), "cells": before | draw(cells(world["tree"], world["cluster"]))})
         elif kind == "close":
             events.append({"at": draw(at), "close": draw(st.sampled_from(leaves_of(world["tree"])))})
         elif kind == "cancel":
@@ -207,6 +254,7 @@ class WatchedWorld(World):
         super()._carry_out(decision)
 
     def _apply(self, plan: Plan) -> bool:
+        missing = matching_of(self.snapshot).missing_in_all()
         again = decide(rebuilt(self), self.policy)
         kept = decide(self.snapshot, self.policy)
         if again != kept:
@@ -216,6 +264,8 @@ class WatchedWorld(World):
         has_changed = super()._apply(plan)
         self._look_for_overfull_devices()
         self._look_for_exceeded_limits()
+        now_missing = matching_of(self.snapshot).missing_in_all()
+        assert not is_worse(now_missing, missing), f"at {self.now_s} {now_missing} cells are missing, not {missing}"
         if not has_changed:
             self._look_for_idle()
         return has_changed
@@ -257,13 +307,45 @@ class WatchedWorld(World):
                 classes = self.jobs[run.workload].job.gpu_classes
                 assert not classes or host.gpu_class in classes, f"{run.id} on {host.name} at {self.now_s}"
 
+    def _look_for_locked_out(self) -> None:
+        """A tenant with all its cells matched waits for nobody's funded work while its own leaves it enough of them."""
+        snapshot = self.snapshot
+        if not snapshot.tree.tenants or (matching := matching_of(snapshot)).missing:
+            return
+        nodes = snapshot.nodes.by_name
+        for workload in snapshot.queued.values():
+            leaf = snapshot.tree.nodes[workload.leaf]
+            is_bound = workload.node is not None or workload.asks_host or excess_of(snapshot, workload) is not None
+            if leaf.tenant is None or not workload.min_runtime_s or workload.id in snapshot.claims or is_bound:
+                continue
+            unused = [
+                name
+                for name, tenant in matching.clean.items()
+                if tenant == leaf.tenant and not self._is_used(nodes[name]) and not nodes[name].windows
+            ]
+            unused = [name for name in unused if leaves_reserve(snapshot, workload, [nodes[name]])]
+            room_milli = sum(nodes[name].capacity_milli for name in unused)
+            largest_milli = max([nodes[name].capacity_milli for name in unused], default=0)
+            is_whole = workload.size_milli > snapshot.nodes.largest_milli
+            assert (room_milli if is_whole else largest_milli) < workload.size_milli, (
+                f"{workload.id} waits at {self.now_s}, and {unused} are its own"
+            )
+
+    def _is_used(self, node: NodeState) -> bool:
+        """Whether a tenant's clean cell is in use, or promised inside the tenant."""
+        runs = [run for run in node.runs.values() if run.funded and run.leave_by_s is None]
+        own = [run for run in runs if run.leaf.tenant == matching_of(self.snapshot).clean[node.name]]
+        return bool(own or node.claims or node.reservations)
+
     def _look_for_idle(self) -> None:
-        """Nothing waits while a node has room for it that nobody was promised."""
+        """Nothing waits while a node has room for it that nobody was promised, and that is no cell of others."""
+        self._look_for_locked_out()
         for workload in self.snapshot.queued.values():
             if workload.id in self.snapshot.claims:
                 continue
             for node in self.snapshot.nodes.by_name.values():
                 is_bound = node.windows or node.reservations or not leaves_reserve(self.snapshot, workload, [node])
+                is_bound = is_bound or keeps_from(self.snapshot, node, workload)
                 fits = workload.size_milli <= self.snapshot.nodes.largest_milli
                 if excess_of(self.snapshot, workload) is not None or not fits_now(self.snapshot, node, workload):
                     continue
@@ -329,6 +411,7 @@ def _rebuilt(world: WatchedWorld) -> Snapshot:
                 shares=kept.tree.nodes[row.id].shares,
                 whole=kept.tree.nodes[row.id].whole,
                 closed=kept.tree.nodes[row.id].closed,
+                cells=kept.tree.nodes[row.id].cells,
             )
             for row in world.scenario.tree
         ],

@@ -214,36 +214,46 @@ def delays(work: Sequence[Job], room: Room) -> list[float]:
 
 
 def run(seed: int, days: int, rng_of: Callable[[int], Chance]) -> dict[str, Any]:
-    """The same jobs in each way of sharing: figures of each tenant's delays, in seconds.
+    """The same jobs in each way of sharing: figures of each tenant's delays, in seconds."""
+    work = jobs(rng_of(seed), days)
+    waits = {way: delays(work, room_of(way)) for way in WAYS}
+    return {
+        "seed": seed,
+        "jobs": len(work),
+        "ways": {way: figures(work, waits[way], waits[APART]) for way in WAYS},
+    }
+
+
+def figures(work: Sequence[Job], waits: Sequence[float], apart: Sequence[float]) -> dict[str, dict[str, float]]:
+    """What each tenant's jobs waited, in seconds.
 
     `longer` is by how much a job waits longer than in a cluster of its tenant's own: the mean over all, and the most.
     """
-    work = jobs(rng_of(seed), days)
-    waits = {way: delays(work, room_of(way)) for way in WAYS}
-    ways: dict[str, Any] = {}
-    for way in WAYS:
-        ways[way] = {}
-        for tenant in TENANTS:
-            mine = [number for number, job in enumerate(work) if job.tenant == tenant]
-            own = sorted(waits[way][number] for number in mine)
-            longer = [waits[way][number] - waits[APART][number] for number in mine]
-            ways[way][tenant] = {
-                "mean_s": sum(own) / len(own) if own else 0.0,
-                "p90_s": percentile(own, 90) or 0.0,
-                "most_s": max(own, default=0.0),
-                "longer_mean_s": sum(longer) / len(longer) if longer else 0.0,
-                "longer_most_s": max(longer, default=0.0),
-            }
-    return {"seed": seed, "jobs": len(work), "ways": ways}
+    found = {}
+    for tenant in TENANTS:
+        mine = [number for number, job in enumerate(work) if job.tenant == tenant]
+        own = sorted(waits[number] for number in mine)
+        longer = [waits[number] - apart[number] for number in mine]
+        found[tenant] = {
+            "mean_s": sum(own) / len(own) if own else 0.0,
+            "p90_s": percentile(own, 90) or 0.0,
+            "most_s": max(own, default=0.0),
+            "longer_mean_s": sum(longer) / len(longer) if longer else 0.0,
+            "longer_most_s": max(longer, default=0.0),
+        }
+    return found
 
 
-def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A line for each way and tenant: of each figure the least, the median and the most over the seeds."""
+def table(results: Sequence[Mapping[str, Any]], part: str = "ways") -> list[dict[str, Any]]:
+    """A line for each way and tenant: of each figure the least, the median and the most over the seeds.
+
+    `part` is where the ways stand in each result: "ways", or "engine" (sharing_engine.py).
+    """
     lines = []
     for tenant in reversed(TENANTS):
-        for way in WAYS:
+        for way, tenants in results[0][part].items():
             line: dict[str, Any] = {"tenant": tenant, "way": way}
-            for name in results[0]["ways"][way][tenant]:
-                line[name] = least_middle_most(each["ways"][way][tenant][name] for each in results)
+            for name in tenants[tenant]:
+                line[name] = least_middle_most(each[part][way][tenant][name] for each in results)
             lines.append(line)
     return lines

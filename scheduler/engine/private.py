@@ -1,0 +1,182 @@
+"""Private cells: whole nodes and racks that a budget node holds beside its share (HiveD, OSDI'20; policies.md 1).
+
+A *tenant* is a budget node with cells; those of nodes below it count as its own, as the topmost node with cells on a
+path is the tenant of all that is below. A node on which something may start is *clean* for a tenant if no contract,
+plan or promise of anybody from outside its subtree is on it; a rack, if all its nodes are. Runs that were told to leave
+are gone, and runs that are unallocated or whose contract is over may be told to.
+
+**The invariant.** Cells are not bound to nodes but while they are used: as many of all tenants' cells at once as the
+state allows are matched to disjoint clean nodes and racks (matching.py), racks first. Nothing that a pass decides makes
+fewer of them matched: funded work may start, claim or be promised devices only off nodes that are matched to others, or
+that are to become the cells of others that are missing. So whatever happened before,
+
+- a tenant whose cells are all matched starts a gang of n whole nodes at once (when what is there has left) if funded
+  work of its own is on at most (its cells, in nodes) - n of them: it never waits for funded work of others;
+- in cells that are not in use others run only unallocated, or go on after their contracts;
+- contracts, plans and promises of before a grant stand: the cells that are missing for them are matched when these are
+  over, as nothing new of others starts there;
+- where nodes are unfit, fewer cells are matched, and what is fit is kept for them.
+
+A tenant takes over from funded runs of others in its cells whose contract is over, whatever the figures say
+(`Code.PREEMPTED_CELL`, rule e). Unallocated work may be anywhere, and is told to leave when the cell is claimed. A
+promise counts as its holder's occupation from when it is made, so that it can be kept, and binds even those nodes.
+
+Lazy preemption, HiveD's option to let a run that loses its cell go on elsewhere, is not there: runs do not move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .cluster import HeldRun, NodeState
+from .grants import layout_of
+from .matching import Matching, Standing, Whose, match
+from .snapshot import Snapshot
+from .values import CellCounts, Workload
+
+NEVER_S = 1 << 62
+"""When what others hold on a shared cluster will be over."""
+NOBODY = Standing("")
+"""A node on which nothing is."""
+
+
+class Kept:
+    """What passes keep of one matching for the next: how nodes stand by their versions, and what is matched.
+
+    `matchings` are by the node that was left out, for the log of changed nodes when it was `seen` long.
+    """
+
+    __slots__ = ("grants", "layout", "matchings", "seen", "standings")
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Nothing is matched yet."""
+        self.grants = snapshot.tree.grants
+        self.layout = layout_of(snapshot.nodes.by_name.values())
+        self.seen = 0
+        self.standings: dict[str, tuple[int, Standing]] = {}
+        self.matchings: dict[str | None, Matching] = {}
+
+    def standing(self, snapshot: Snapshot, node: NodeState) -> Standing:
+        """How a node stands."""
+        version, found = self.standings.get(node.name, (-1, NOBODY))
+        if version != node.version:
+            counts = node.name in self.layout.nodes.get(node.rack, ())
+            found = _standing(snapshot, node, counts=counts)
+            self.standings[node.name] = node.version, found
+        return found
+
+
+def matching_of(snapshot: Snapshot, without: str | None = None) -> Matching:
+    """What is matched to the cells of all tenants as things stand; `without` a node, where others do as well."""
+    kept: Kept | None = snapshot.kept
+    if kept is None or kept.grants != snapshot.tree.grants:
+        kept = snapshot.kept = Kept(snapshot)
+    if kept.seen != len(snapshot.nodes.changes):
+        kept.seen = len(snapshot.nodes.changes)
+        kept.matchings.clear()
+    found = kept.matchings.get(without)
+    if found is None:
+        nodes = [kept.standing(snapshot, node) for node in snapshot.nodes.by_name.values() if _is_fit(node)]
+        unfit = {node.rack for node in snapshot.nodes.restless.values() if not _is_fit(node)}
+        racks = [rack for rack in kept.layout.racks if rack not in unfit]
+        found = kept.matchings[without] = match(snapshot.tree.tenants, nodes, racks, without)
+    return found
+
+
+def keeps_from(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
+    """Whether funded work has to stay off a node, as it is others' cell; what was promised to it is its own."""
+    if not snapshot.tree.tenants or not workload.min_runtime_s:
+        return False
+    promise = snapshot.reservations.get(workload.id)
+    if promise is not None and node.name in promise.holdings:
+        return False
+    matching = matching_of(snapshot, workload.node)
+    return matching.keeps_from(node.name, snapshot.tree.nodes[workload.leaf].tenant)
+
+
+def kept_from(snapshot: Snapshot, workload: Workload) -> tuple[dict[str, str], CellCounts]:
+    """Whose cells the nodes are on which a workload could have something, but that it has to stay off; what is missing.
+
+    Of a workload larger than a node these are the nodes that it could have whole.
+    """
+    nodes = snapshot.nodes.by_name.values() if workload.node is None else [snapshot.nodes.by_name[workload.node]]
+    matching = matching_of(snapshot, workload.node)
+    owners = {
+        node.name: matching.clean.get(node.name) or matching.targets[node.name]
+        for node in nodes
+        if node.open_milli >= min(workload.size_milli, node.capacity_milli) and keeps_from(snapshot, node, workload)
+    }
+    return owners, matching.missing_in_all()
+
+
+def is_tenants(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether a workload is below a node with cells."""
+    return bool(snapshot.tree.tenants) and snapshot.tree.nodes[workload.leaf].tenant is not None
+
+
+def is_in_cell_of(snapshot: Snapshot, run: HeldRun, tenant: Whose) -> bool:
+    """Whether a run is in a tenant's cell, and not its own."""
+    if not snapshot.tree.tenants or tenant is None or run.leaf.tenant == tenant:
+        return False
+    matching = matching_of(snapshot)
+    return any(matching.is_cell_of(name, tenant) for name in run.holdings)
+
+
+def leaves_in_cell(snapshot: Snapshot, node: NodeState, tenant: Whose) -> frozenset[str]:
+    """The leaves of others with funded runs on a node that is a tenant's cell; of another node none."""
+    if not snapshot.tree.tenants or not matching_of(snapshot).is_cell_of(node.name, tenant):
+        return frozenset()
+    return frozenset(run.leaf.id for run in node.runs.values() if run.funded and run.leaf.tenant != tenant)
+
+
+@contextmanager
+def cells_aside(snapshot: Snapshot) -> Iterator[None]:
+    """While it is asked what there would be if nobody had cells."""
+    tenants = snapshot.tree.tenants
+    snapshot.tree.tenants = {}
+    try:
+        yield
+    finally:
+        snapshot.tree.tenants = tenants
+
+
+def _is_fit(node: NodeState) -> bool:
+    return node.indexed_milli is not None
+
+
+def _standing(snapshot: Snapshot, node: NodeState, *, counts: bool) -> Standing:
+    """What cells see of a node."""
+    bound: set[Whose] = set()
+    over: set[Whose] = set()
+    until_s = held_milli = 0
+    for run in node.runs.values():
+        held_milli += run.holdings[node.name]
+        if not run.funded or run.leave_by_s is not None:
+            continue
+        if run.is_over:
+            over.add(run.leaf.tenant)
+        else:
+            bound.add(run.leaf.tenant)
+            begins_s = run.started_s if run.running_s is None else run.running_s
+            until_s = max(until_s, begins_s + run.min_runtime_s)
+    for plan_s, workload_id in [
+        *((claim.made_s, claim.workload) for claim in node.claims),
+        *((promise.at_s, promise.workload) for promise in node.reservations),
+    ]:
+        workload = snapshot.queued[workload_id]
+        bound.add(snapshot.tree.nodes[workload.leaf].tenant)
+        until_s = max(until_s, plan_s + workload.min_runtime_s)
+    if node.held_milli > held_milli:
+        bound.add(None)
+        until_s = NEVER_S
+    return Standing(
+        name=node.name,
+        rack=node.rack,
+        counts=counts,
+        bound=frozenset(bound),
+        over=frozenset(over),
+        until_s=until_s,
+        has_window=bool(node.windows),
+        open_milli=node.open_milli,
+    )
