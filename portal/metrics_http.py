@@ -11,8 +11,8 @@ from prometheus_client import Counter, Histogram
 from portal import metrics_shared
 
 SECONDS = (0.03, 0.1, 0.3, 1, 3, 10)
-"""Bounds of the buckets of requests. There are hundreds of routes, and each has all of these: more would be thousands of
-series for nothing that a dashboard shows."""
+"""Bounds of the buckets of requests. There are hundreds of routes, and each has all of these: more would be thousands
+of series for nothing that a dashboard shows."""
 TASK_SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 NO_ROUTE = "none"

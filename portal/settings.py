@@ -122,6 +122,7 @@ MIDDLEWARE = [
     "portal.addresses.refuse_strange",
 ]
 
+FORM_RENDERER = "portal.forms.renderer.FormRenderer"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
