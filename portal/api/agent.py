@@ -64,6 +64,7 @@ REGISTER = {
     "leaf": str,
     "memory_mib": int,
     "cpu_milli": int,
+    "gpu_class": str,
 }
 LOG = {"cluster": str, "node": str, "run": int, "rank": int, "offset": int, "data": str}
 PUT = LOG | {"size": int, "digest": str}

@@ -52,6 +52,9 @@ class RegisterIn(Strict):
     )
     cpu_milli = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0, help_text="0 is unsaid")
     memory_mib = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0, help_text="0 is unsaid")
+    gpu_class = serializers.CharField(
+        max_length=60, allow_blank=True, default="", help_text="what kind of devices it has, such as V100"
+    )
 
 
 class WindowIn(ReasonIn):
@@ -112,6 +115,7 @@ class NodeOut(serializers.Serializer):
     taken_milli = serializers.IntegerField(help_text="held by jobs of others")
     cpu_milli = serializers.IntegerField()
     memory_mib = serializers.IntegerField()
+    gpu_class = serializers.CharField(allow_null=True)
     heartbeat_at = serializers.DateTimeField(allow_null=True)
     runs = TenantOut(many=True)
     windows = WindowOut(many=True)
@@ -200,6 +204,7 @@ def node(line: Line) -> dict[str, Any]:
         "taken_milli": row.taken_milli,
         "cpu_milli": row.cpu_milli,
         "memory_mib": row.memory_mib,
+        "gpu_class": row.gpu_class or None,
         "heartbeat_at": moment(row.heartbeat_at),
         "runs": [
             {

@@ -53,6 +53,17 @@ class Submission(Strict):
     )
     cpu_milli_per_rank = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0)
     memory_mib_per_rank = serializers.IntegerField(min_value=0, max_value=AMOUNT_MAX, default=0)
+    gpu_classes = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        default=list,
+        max_length=32,
+        help_text="the classes of GPUs that it can run on, such as V100; none is all",
+    )
+    needs_fast = serializers.BooleanField(
+        allow_null=True,
+        default=None,
+        help_text="it tries high-end classes first; null: if work like it has used enough of its GPUs",
+    )
     resumable = serializers.BooleanField(default=False, help_text=meant("resumable"))
     checkpoint = serializers.CharField(max_length=300, allow_blank=True, default="")
     checkpoint_every_s = serializers.IntegerField(min_value=0, max_value=TEN_YEARS_S, default=0)
@@ -136,6 +147,8 @@ class WorkloadOut(serializers.Serializer):
     size_milli = serializers.IntegerField()
     min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
     priority = serializers.IntegerField(help_text=meant("priority"))
+    gpu_classes = serializers.ListField(child=serializers.CharField(), help_text="that it can run on; none is all")
+    needs_fast = serializers.BooleanField(help_text="it tries high-end classes first")
     workload_class = serializers.CharField(help_text=meant("class"))
     state = serializers.ChoiceField(Workload.State.values)
     place = serializers.IntegerField(allow_null=True, help_text="in the order of the last pass")
@@ -287,6 +300,8 @@ def workload(row: Workload, person: Person) -> dict[str, Any]:
         "size_milli": row.size_milli,
         "min_runtime_s": row.min_runtime_s,
         "priority": row.priority,
+        "gpu_classes": row.gpu_classes,
+        "needs_fast": row.needs_fast,
         "workload_class": row.workload_class,
         "state": row.state,
         "place": row.place,

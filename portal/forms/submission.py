@@ -16,7 +16,16 @@ from portal.forms.typed import CommandField, DurationField, SecretsField, UnitsF
 from scheduler.engine import cassini
 from scheduler.services.asked import RETRIES_MAX
 
-MORE = ("checkpoint", "checkpoint_every", "save_command", "restore_command", "secrets", "communication")
+MORE = (
+    "gpu_class",
+    "fast",
+    "checkpoint",
+    "checkpoint_every",
+    "save_command",
+    "restore_command",
+    "secrets",
+    "communication",
+)
 """What most submissions leave alone."""
 
 
@@ -30,6 +39,8 @@ class SubmissionForm(StrictForm):
         "time_limit_s": "time_limit",
         "count": "tasks",
         "checkpoint_every_s": "checkpoint_every",
+        "gpu_classes": "gpu_class",
+        "needs_fast": "fast",
     }
 
     cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
@@ -134,6 +145,24 @@ class SubmissionForm(StrictForm):
             "allotment-align."
         ),
     )
+    gpu_class = forms.CharField(
+        label=gettext_lazy("Classes of GPUs"),
+        max_length=300,
+        required=False,
+        help_text=gettext_lazy("Those that it can run on, with commas between them, such as V100, T4; empty is all."),
+    )
+    fast = forms.NullBooleanField(
+        label=gettext_lazy("Needs fast ones"),
+        required=False,
+        widget=forms.Select(
+            choices=[
+                ("", gettext_lazy("as work like it has used its GPUs")),
+                ("true", gettext_lazy("yes: high-end classes first")),
+                ("false", gettext_lazy("no: the weaker classes first")),
+            ]
+        ),
+        help_text=gettext_lazy("Counts on clusters that rank their classes."),
+    )
     retries = forms.IntegerField(
         min_value=0,
         max_value=RETRIES_MAX,
@@ -175,6 +204,10 @@ class SubmissionForm(StrictForm):
             self.fields[name].widget.attrs.update({"rows": rows, "spellcheck": "false", "class": "mono"})
         self.fields["secrets"].widget.attrs["autocomplete"] = "off"
         self.fields["program"].widget.attrs["accept"] = ",".join((*ENDINGS, ".zip"))
+
+    def clean_gpu_class(self) -> list[str]:
+        """The names."""
+        return [each.strip() for each in self.cleaned_data["gpu_class"].split(",") if each.strip()]
 
     def clean_communication(self) -> dict[str, Any] | None:
         """As the API takes it; None where nothing is said."""

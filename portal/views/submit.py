@@ -157,6 +157,8 @@ def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         "size_milli": said["size"],
         "min_runtime_s": said["contract"],
         "priority": said["priority"],
+        "gpu_classes": said["gpu_class"],
+        "needs_fast": said["fast"],
         "resumable": said["resumable"],
         "command": said["command"],
         "program": said["program"],

@@ -207,7 +207,7 @@ class Agent:
     def join(self) -> bool:
         """Register with the join token; whether the portal took us."""
         try:
-            self.portal.join(self.health.devices, self.health.uuids)
+            self.portal.join(self.health.devices, self.health.uuids, self.health.gpu_class)
             self.make_so(self.sync())
         except (Cut, Malformed, OSError) as error:
             say(f"cannot join: {error}")

@@ -41,6 +41,7 @@ class Config:
         rack: its RDMA domain, if it is known.
         rail, leaf: which leaves its own belongs to, and the switch that it is wired to, if they are known.
         memory_mib, cpu_milli: what it offers; 0 is unsaid.
+        gpu_class: what kind of devices it has, such as V100; empty is as NVML names them, where they are all of one.
         heartbeat_s: between two heartbeats, a fifth more or less by chance.
         wake_port: where the portal can have it ask at once; 0 is any, -1 is none.
         wake_address: of that port. Other than loopback, the portal has to allow its network.
@@ -72,6 +73,7 @@ class Config:
     leaf: str = ""
     memory_mib: int = 0
     cpu_milli: int = 0
+    gpu_class: str = ""
     heartbeat_s: int = 10
     wake_port: int = 0
     wake_address: str = "127.0.0.1"

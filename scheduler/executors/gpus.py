@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+VENDOR = ("NVIDIA", "Tesla", "Quadro")
+"""What models begin with, and classes do not."""
 FATAL_XIDS = {
     46: "it has stopped processing",
     48: "double-bit memory error",
@@ -46,6 +49,14 @@ class Seen:
     is_lost: bool = False
     uncorrected: int | None = None
     has_remap_failed: bool = False
+
+
+def class_named(model: str) -> str:
+    """The class of a GPU by its model: "H100-80GB-HBM3" of "NVIDIA H100 80GB HBM3"; "" of none."""
+    words = re.sub(r"[^A-Za-z0-9_.-]+", " ", model).split()
+    while words and words[0] in VENDOR:
+        del words[0]
+    return "-".join(words)[:60].strip("-._")
 
 
 def problems_of(seen: Sequence[Seen], xids: Sequence[tuple[str, int]], expected: Sequence[str]) -> list[str]:
@@ -91,6 +102,8 @@ class Gpus:
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
             self._handles.append(handle)
             self.uuids.append(nvml.nvmlDeviceGetUUID(handle))
+        names = {class_named(self._answer(nvml.nvmlDeviceGetName, handle) or "") for handle in self._handles}
+        self.gpu_class = names.pop() if len(names) == 1 else ""
         self._xids: list[tuple[str, int]] = []
         self._events: Any = None
         self._busy_since_us: dict[int, int] = {}

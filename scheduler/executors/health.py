@@ -98,6 +98,11 @@ class Health:
         """Of its GPUs, where they have names."""
         return [] if self.gpus is None else self.gpus.uuids[: self.devices]
 
+    @property
+    def gpu_class(self) -> str:
+        """Of its GPUs, where they say it and are all of one."""
+        return "" if self.gpus is None else self.gpus.gpu_class
+
     def problems(self, ranks: Iterable[Rank]) -> list[str]:
         """What is wrong now, each in one line."""
         found = self._of_gpus() + self._of_disks()

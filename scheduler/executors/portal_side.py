@@ -48,7 +48,7 @@ class PortalSide:
             self._url + name, self._token, {"cluster": self._config.cluster, "node": self._config.node, **content}
         )
 
-    def join(self, devices: int, uuids: list[str]) -> None:
+    def join(self, devices: int, uuids: list[str], gpu_class: str = "") -> None:
         """Register with the join token; the same again is registering once.
 
         Raises:
@@ -68,6 +68,8 @@ class PortalSide:
             "cpu_milli": config.cpu_milli,
             "epoch": self._fences.epoch,
         }
+        if kind := config.gpu_class or gpu_class:  # a portal of before does not know the field
+            offer["gpu_class"] = kind
         join_token = Path(config.join_token_file).read_text(encoding="utf-8").strip()
         post(self._url + "register", join_token, offer)
 

@@ -19,6 +19,9 @@ from scheduler.engine import cassini
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
 
 NAME_LENGTH = 120
+CLASS_LENGTH = 60
+MOST_CLASSES = 32
+"""Classes of GPUs that one workload may name."""
 KEY_LENGTH = 80
 CHECKPOINT_LENGTH = 300
 PATH_LENGTH = 255
@@ -53,6 +56,8 @@ class Asked:
     node: Node | None = None
     cpu_milli_per_rank: int = 0
     memory_mib_per_rank: int = 0
+    gpu_classes: Sequence[str] = ()
+    needs_fast: bool | None = None
     resumable: bool = False
     checkpoint: str = ""
     checkpoint_every_s: int = 0
@@ -84,6 +89,7 @@ def columns(request: Asked) -> dict[str, Any]:
         "node": request.node,
         "cpu_milli_per_rank": request.cpu_milli_per_rank,
         "memory_mib_per_rank": request.memory_mib_per_rank,
+        "gpu_classes": sorted(set(request.gpu_classes)),
         "resumable": request.resumable or bool(request.save_command),
         "checkpoint": request.checkpoint,
         "checkpoint_every_s": request.checkpoint_every_s,
@@ -113,6 +119,7 @@ def check(request: Asked) -> None:
     whole("cpu_milli_per_rank", request.cpu_milli_per_rank, 0, LARGEST_AMOUNT)
     whole("memory_mib_per_rank", request.memory_mib_per_rank, 0, LARGEST_AMOUNT)
     whole("retries", request.retries, 0, RETRIES_MAX)
+    _check_classes(request)
     if request.time_limit_s is not None:
         whole("time_limit_s", request.time_limit_s, 1, LARGEST_S)
         if request.time_limit_s < request.min_runtime_s:
@@ -208,6 +215,18 @@ def _check_session(request: Asked) -> None:
                     least=SECRET_MIN_CHARS, most=SECRET_MAX_CHARS
                 ),
             )
+
+
+def _check_classes(request: Asked) -> None:
+    """Whether there are such classes is for the rules of the door to say."""
+    names = request.gpu_classes
+    if isinstance(names, str) or len(names) > MOST_CLASSES or not all(isinstance(each, str) and each for each in names):
+        raise InputError("gpu_classes", gettext("must be up to {most} names of classes").format(most=MOST_CLASSES))
+    for each in names:
+        _text("gpu_classes", each, CLASS_LENGTH)
+    if request.needs_fast not in (True, False, None):
+        message = gettext("must be true or false, not {flag!r}").format(flag=request.needs_fast)
+        raise InputError("needs_fast", message)
 
 
 def _check_command(field_name: str, command: Any) -> None:

@@ -53,6 +53,7 @@ def register(
     leaf: str = "",
     cpu_milli: int = 0,
     memory_mib: int = 0,
+    gpu_class: str = "",
     uuids: Sequence[str] = (),
     epoch: int = 0,
     by: Person | None = None,
@@ -69,6 +70,7 @@ def register(
         rack: its RDMA domain, made if it is new.
         rail: which leaves its own belongs to. leaf: the switch that it is wired to. Empty is unsaid.
         cpu_milli: thousandths of a core. memory_mib: mebibytes. 0 is unsaid.
+        gpu_class: what kind of devices it has, such as V100; empty is unsaid.
         uuids: its devices' own names, in the order of their indexes; empty is unsaid.
         epoch: of its agent's present start; whatever was started before is heard no more.
         by: the operator who adds it by hand, before its agent joins; None for the agent itself.
@@ -77,7 +79,8 @@ def register(
         InputError: names the field. NotAllowed: not theirs to do.
     """
     at = (now or timezone.now()).replace(microsecond=0)
-    _check({"node": name, "rack": rack, "rail": rail, "leaf": leaf}, devices, token, cpu_milli, memory_mib)
+    names = {"node": name, "rack": rack, "rail": rail, "leaf": leaf, "gpu_class": gpu_class}
+    _check(names, devices, token, cpu_milli, memory_mib)
     if by is not None:
         _check_by_hand(by, cluster)
     with events.changing(cluster.pk):
@@ -96,18 +99,19 @@ def register(
             )
         known = node.devices.count() if node.pk else 0
         before = (node.pk, node.rack_id, node.rail, node.leaf, known)
-        beside = node.cpu_milli, node.memory_mib
+        beside = node.cpu_milli, node.memory_mib, node.gpu_class
         if devices < known:
             raise InputError(
                 "devices",
                 gettext("{name} has {before}; a node with fewer is another node").format(name=name, before=known),
             )
         node.rack, node.rail, node.leaf, node.cpu_milli, node.memory_mib = place, rail, leaf, cpu_milli, memory_mib
+        node.gpu_class = gpu_class
         if token:
             node.token_hash, node.agent_epoch = digest(token), epoch
         node.save()
         _have_devices(node, known, devices, uuids)
-        if before != (node.pk, node.rack_id, rail, leaf, devices) or beside != (cpu_milli, memory_mib):
+        if before != (node.pk, node.rack_id, rail, leaf, devices) or beside != (cpu_milli, memory_mib, gpu_class):
             note(node, at, what="registered", by=by)
     return node
 

@@ -21,7 +21,7 @@ from budgets.models import BudgetNode, Cluster, Limit, Person
 from scheduler import failure_words
 from scheduler.engine import Policy, Reason, refusal
 from scheduler.models import WHOLE_DEVICE_MILLI, Advice, Decision, Node, Run, Workload
-from scheduler.services import advice, agents, asked, events, policies, predictions, runs
+from scheduler.services import advice, agents, asked, efficiency, events, policies, predictions, runs
 from scheduler.services.advice import Look
 from scheduler.services.asked import Asked
 from scheduler.services.events import Entry, Kind
@@ -55,7 +55,8 @@ class Room:
 class Answer:
     """What a submission is told at the door: None where it may wait, else why it is refused; and its advice.
 
-    `overrode` are the rules of the advisor that refuse its program, but not to an operator.
+    `overrode` are the rules of the advisor that refuse its program, but not to an operator. `used_percent` is how much
+    of its GPUs work like it has used, where that decides whether it needs fast ones.
     """
 
     room: Room
@@ -63,6 +64,7 @@ class Answer:
     predicted_s: int | None
     advice: Look
     overrode: Sequence[str]
+    used_percent: int | None = None
 
 
 def submit(
@@ -79,6 +81,8 @@ def submit(
     node: Node | None = None,
     cpu_milli_per_rank: int = 0,
     memory_mib_per_rank: int = 0,
+    gpu_classes: Sequence[str] = (),
+    needs_fast: bool | None = None,
     resumable: bool = False,
     checkpoint: str = "",
     checkpoint_every_s: int = 0,
@@ -110,6 +114,9 @@ def submit(
         time_limit_s: it is stopped after running this long, over all its runs.
         node: a pin.
         cpu_milli_per_rank, memory_mib_per_rank: limits of each rank; 0 is none.
+        gpu_classes: the classes of GPUs that it can run on; none is all.
+        needs_fast: whether it needs the fast ones, where the policy ranks them; None is as work like it has used its
+            GPUs (`services.efficiency`), where the policy says from how much on.
         resumable: whether it returns to the queue when it was preempted.
         checkpoint: where it saves, in its working directory; the age of that file is looked at.
         checkpoint_every_s: how often it saves; 0 is unsaid, and seen from the file's times.
@@ -145,6 +152,8 @@ def submit(
         node=node,
         cpu_milli_per_rank=cpu_milli_per_rank,
         memory_mib_per_rank=memory_mib_per_rank,
+        gpu_classes=gpu_classes,
+        needs_fast=needs_fast,
         resumable=resumable,
         checkpoint=checkpoint,
         checkpoint_every_s=checkpoint_every_s,
@@ -250,7 +259,10 @@ def _at_the_door(request: Asked, leaf: BudgetNode, at: datetime, found: Look) ->
     predicted_s = None
     if room.policy.leaf_order in predictions.ASKED_BY:
         predicted_s = predictions.predicted_s(request.cluster, request.owner, request.name, at)
-    return Answer(room, _refusal(request, leaf, room), predicted_s, found, overrode)
+    used_percent = None
+    if request.needs_fast is None and room.policy.class_order and room.policy.high_efficiency_percent:
+        used_percent = efficiency.percent_used(request.cluster, request.owner, request.name, at)
+    return Answer(room, _refusal(request, leaf, room), predicted_s, found, overrode, used_percent)
 
 
 def _store(requests: Sequence[Asked], answer: Answer, array: uuid.UUID | None, at: datetime) -> list[Workload]:
@@ -354,6 +366,8 @@ def _refusal(request: Asked, leaf: BudgetNode, room: Room) -> Reason | None:
         maximum=least_maximum(request.leaf, request.cluster),
         node_milli=room.node_milli,
         has_host_room=has_host_room(request),
+        gpu_classes=request.gpu_classes,
+        known_classes=known_classes(request.cluster) if request.gpu_classes else (),
     )
 
 
@@ -364,24 +378,31 @@ def least_maximum(leaf: BudgetNode, cluster: Cluster) -> tuple[str, int] | None:
     return None if found is None or found[1] is None else (found[0], found[1])
 
 
+def known_classes(cluster: Cluster) -> list[str]:
+    """The classes of the cluster's nodes, by name; retired ones do not count."""
+    rows = Node.objects.filter(cluster=cluster, retired_at=None).exclude(gpu_class="")
+    return sorted(set(rows.order_by().values_list("gpu_class", flat=True)))
+
+
 def has_host_room(request: Asked) -> bool:
-    """Whether nodes that are not retired have the cores and the memory that are asked for; 0 is unsaid, and bounds not.
+    """Whether nodes that are not retired have the class, cores and memory asked for; 0 is unsaid, and bounds not.
 
     For one on one node one of them with the devices; for a larger gang all that have them, together.
     """
-    if not request.cpu_milli_per_rank and not request.memory_mib_per_rank:
+    if not (request.cpu_milli_per_rank or request.memory_mib_per_rank or request.gpu_classes):
         return True
     nodes = Node.objects.filter(cluster=request.cluster, retired_at=None).annotate(size=Count("devices"))
     if request.node is not None:
         nodes = nodes.filter(pk=request.node.pk)
-    counts = list(nodes.values_list("size", "cpu_milli", "memory_mib"))
+    counts = list(nodes.values_list("size", "cpu_milli", "memory_mib", "gpu_class"))
     sizes = [
         size * WHOLE_DEVICE_MILLI
-        for size, cpu_milli, memory_mib in counts
+        for size, cpu_milli, memory_mib, gpu_class in counts
         if (not cpu_milli or request.cpu_milli_per_rank <= cpu_milli)
         and (not memory_mib or request.memory_mib_per_rank <= memory_mib)
+        and (not request.gpu_classes or gpu_class in request.gpu_classes)
     ]
-    largest_milli = max((size for size, _, _ in counts), default=0) * WHOLE_DEVICE_MILLI
+    largest_milli = max((size for size, *_ in counts), default=0) * WHOLE_DEVICE_MILLI
     return (sum(sizes) if request.size_milli > largest_milli else max(sizes, default=0)) >= request.size_milli
 
 
@@ -412,6 +433,8 @@ def _row(
         submitted_at=at,
         array=array,
         array_index=None if array is None else index,
+        needs_fast=needs_fast(request, answer),
+        efficiency_percent=answer.used_percent,
         **asked.columns(request),
     )
     if reason is not None:
@@ -431,6 +454,13 @@ def _refused(row: Workload, reason: Reason, at: datetime) -> Decision:
     return Decision(
         workload=row, at=at, action="refuse", code=reason.code, text=reason.text, numbers=dict(reason.numbers)
     )
+
+
+def needs_fast(request: Asked, answer: Answer) -> bool:
+    """By its own word, else by what work like it has used."""
+    if request.needs_fast is not None:
+        return request.needs_fast
+    return answer.used_percent is not None and answer.used_percent >= answer.room.policy.high_efficiency_percent
 
 
 def class_of(size_milli: int, min_runtime_s: int, room: Room) -> str:

@@ -120,7 +120,7 @@ def _job(job: Job) -> dict[str, Any]:
         written |= {"after": job.after, "think": job.think_s}
     else:
         written["submit"] = job.submit_s
-    usual = (
+    usual: tuple[tuple[str, Any, Any], ...] = (
         ("min_runtime", job.min_runtime_s, 0),
         ("resumable", job.is_resumable, True),
         ("priority", job.priority, 0),

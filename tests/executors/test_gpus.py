@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from scheduler.executors import gpus
-from scheduler.executors.gpus import FATAL_XIDS, Gpus, Seen, problems_of
+from scheduler.executors.gpus import FATAL_XIDS, Gpus, Seen, class_named, problems_of
 from scheduler.executors.meter import Meter
 
 UUIDS = ["GPU-5b1a0f4e-8f2c-0000-0000-000000000000", "GPU-5b1a0f4e-8f2c-0000-0000-000000000001"]
@@ -48,6 +48,9 @@ class Recorded:
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
         return index
+
+    def nvmlDeviceGetName(self, device: int) -> str:  # noqa: N802
+        return "NVIDIA H100 80GB HBM3"
 
     def nvmlDeviceGetUUID(self, device: int) -> str:  # noqa: N802
         return UUIDS[device]
@@ -99,6 +102,21 @@ def nvml() -> Recorded:
 def test_two_well_gpus_have_no_problem(nvml: Recorded) -> None:
     found = Gpus(nvml)
     assert (found.uuids, found.problems()) == (UUIDS, [])
+    assert found.gpu_class == "H100-80GB-HBM3"
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        ("Tesla V100-SXM2-16GB", "V100-SXM2-16GB"),
+        ("NVIDIA GeForce RTX 3090", "GeForce-RTX-3090"),
+        ("NVIDIA", ""),
+        ("", ""),
+        ("H100 (reserved)", "H100-reserved"),
+    ],
+)
+def test_the_class_of_a_model(model: str, found: str) -> None:
+    assert class_named(model) == found
 
 
 def test_what_a_gpu_does_not_know_is_no_problem(nvml: Recorded) -> None:

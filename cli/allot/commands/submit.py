@@ -33,6 +33,8 @@ OPTIONS = {
     "after": "--after",
     "cpu_milli_per_rank": "--cpus-per-rank",
     "memory_mib_per_rank": "--memory-per-rank",
+    "gpu_classes": "--gpu-class",
+    "needs_fast": "--fast",
     "resumable": "--resumable",
     "checkpoint": "--checkpoint",
     "checkpoint_every_s": "--checkpoint-every",
@@ -121,6 +123,14 @@ class Memory(click.ParamType):
 )  # fmt: skip
 @click.option("--cpus-per-rank", type=Amount(), default=0, help="Cores that each rank may use.")
 @click.option("--memory-per-rank", type=Memory(), default=0, help="Memory that each rank may use, such as 64G.")
+@click.option(
+    "--gpu-class", multiple=True, metavar="CLASS",
+    help="A class of GPUs that it can run on, such as V100; else all. Can be repeated.",
+)  # fmt: skip
+@click.option(
+    "--fast/--no-fast", default=None,
+    help="Whether it needs the fast ones. [default: as work like it has used its GPUs, where the cluster asks]",
+)  # fmt: skip
 @click.option("--node", metavar="NODE", shell_complete=complete.nodes, help="The only node that it may run on.")
 @click.option(
     "--after", metavar="ID", shell_complete=complete.workloads, help="It enters the queue when this has ended."
@@ -182,6 +192,8 @@ def asked(said: dict[str, Any]) -> dict[str, Any]:
         "after": said["after"],
         "cpu_milli_per_rank": said["cpus_per_rank"],
         "memory_mib_per_rank": said["memory_per_rank"],
+        "gpu_classes": list(said["gpu_class"]),
+        "needs_fast": said["fast"],
         "resumable": said["resumable"],
         "checkpoint": said["checkpoint"],
         "checkpoint_every_s": said["checkpoint_every"],

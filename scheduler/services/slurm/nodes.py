@@ -65,7 +65,8 @@ def _registered(cluster: Cluster, node: SlurmNode, row: Node | None, now: dateti
     cpu_milli = node.cpus * 1_000
     is_same = row is not None and (
         (row.rack.name if row.rack else "") == node.rack
-        and (row.cpu_milli, row.memory_mib, row.size) == (cpu_milli, node.memory_mib, devices)  # type: ignore[attr-defined]
+        and (row.cpu_milli, row.memory_mib, row.gpu_class) == (cpu_milli, node.memory_mib, node.gpu_model)
+        and row.size == devices  # type: ignore[attr-defined]
     )
     if is_same:
         return row
@@ -76,6 +77,7 @@ def _registered(cluster: Cluster, node: SlurmNode, row: Node | None, now: dateti
         rack=node.rack,
         cpu_milli=cpu_milli,
         memory_mib=node.memory_mib,
+        gpu_class=node.gpu_model,
         now=now,
     )
 

@@ -279,25 +279,25 @@ class _Ending:
 
     def __init__(self, nodes: Sequence[Left]) -> None:
         self._hosts = [[left.cpu_milli, left.memory_mib, *[DEVICE_MILLI] * left.whole] for left in nodes]
+        self._lefts = list(nodes)
         self._held: dict[int, tuple[int, dict[int, int]]] = {}
 
     def start(self, number: int, kind: Kind) -> bool:
         """Put a pod on the node with least free that has room, a fraction beside others first."""
-        asked = Kind(*kind)
-        best: tuple[tuple[bool, int], int] | None = None
-        for index, host in enumerate(self._hosts):
-            left = self._left(host)
-            if left.fits(asked):
-                key = _shared_first(left, asked), index
-                best = key if best is None or key < best else best
-        if best is None:
+        fitting = (index for index, left in enumerate(self._lefts) if left.fits(kind))
+        index = min(fitting, key=lambda each: (_shared_first(self._lefts[each], kind), each), default=None)
+        if index is None:
             return False
-        host = self._hosts[best[1]]
-        takes = {0: kind.cpu_milli, 1: kind.memory_mib, **self._devices(host, kind.size_milli)}
-        for place, amount in takes.items():
-            host[place] -= amount
-        self._held[number] = best[1], takes
+        takes = {0: kind.cpu_milli, 1: kind.memory_mib, **self._devices(self._hosts[index], kind.size_milli)}
+        self._held[number] = index, takes
+        self._change(index, takes, -1)
         return True
+
+    def _change(self, index: int, amounts: Mapping[int, int], sign: int) -> None:
+        host = self._hosts[index]
+        for place, amount in amounts.items():
+            host[place] += sign * amount
+        self._lefts[index] = self._left(host)
 
     @staticmethod
     def _left(host: Sequence[int]) -> Left:
@@ -316,8 +316,7 @@ class _Ending:
     def end(self, number: int) -> None:
         """A pod has left."""
         index, takes = self._held.pop(number)
-        for place, amount in takes.items():
-            self._hosts[index][place] += amount
+        self._change(index, takes, +1)
 
 
 def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

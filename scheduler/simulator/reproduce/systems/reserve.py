@@ -46,7 +46,7 @@ def _work(chance: Chance) -> dict[str, Any]:
     sizes, weights = zip(*GPUS, strict=True)
     for number in range(JOBS):
         is_high = chance.random() < HIGH
-        job = {
+        job: dict[str, Any] = {
             "gpus": chance.choices(sizes, weights)[0],
             "duration": round(chance.lognormvariate(LOG_MEAN, LOG_DEVIATION)),
         }
@@ -58,11 +58,11 @@ def _work(chance: Chance) -> dict[str, Any]:
     for job in jobs:
         at_s += chance.expovariate(1 / every_s)
         job["submit"] = round(at_s)
-    fast = [f"a{number}" for number in range(FAST)]
-    slow = [f"b{number}" for number in range(SLOW)]
-    classes = {"V100": fast, "T4": slow}
+    names = [f"n{number}" for number in range(FAST + SLOW)]
+    fast = names[SLOW // 2 : SLOW // 2 + FAST]  # in the middle, so that names favour nobody
+    classes = {"V100": fast, "T4": [name for name in names if name not in fast]}
     return {
-        "cluster": {"nodes": dict.fromkeys([*fast, *slow], 8), "classes": classes},
+        "cluster": {"nodes": dict.fromkeys(names, 8), "classes": classes},
         "tree": {"A": 1},
         "workloads": jobs,
     }
