@@ -118,9 +118,13 @@ def test_a_failure_a_cancel_and_what_cannot_be_submitted_say_so(site: Site) -> N
     workloads.cancel(workload=long, by=None)
     site.wait(long, "cancelled")
     site.until(lambda: site.job(long).state not in ("RUNNING", "COMPLETING"))
-    refused = site.submit("true", cpu_milli_per_rank=64_000)  # nodes have 32 cores
+    refused = site.submit("true", cpu_milli_per_rank=64_000)  # nodes have 32 cores, as Slurm has told us
+    assert (refused.state, refused.reason_code) == ("refused", "too_large")
+    site.slurm.run("scontrol", "update", "PartitionName=gpu", "MaxNodes=0")
+    refused = site.submit("true")
     site.wait(refused, "failed")
-    assert Rank.objects.get(run__workload=refused).message == "Slurm will not start it: BadConstraints"
+    assert Rank.objects.get(run__workload=refused).message == "Slurm will not start it: PartitionNodeLimit"
+    site.slurm.run("scontrol", "update", "PartitionName=gpu", "MaxNodes=UNLIMITED")
     SlurmAccount.objects.filter(node=site.leaf).update(name="unknown")
     SlurmLink.objects.update(drift_at=timezone.now())  # it is written within a minute, and not now
     refused = site.submit("true")
