@@ -8,7 +8,7 @@ from .classes import classes_of
 from .compatible import network_of
 from .cycle import decide, order
 from .explain import amount, places
-from .grants import Layout, layout_of, still_grantable, unmatched
+from .grants import Layout, fitting, layout_of, still_grantable, unmatched
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
 from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_order_of, themis
@@ -93,6 +93,7 @@ __all__ = [
     "fair_shares",
     "fault_in_limits",
     "figures_of",
+    "fitting",
     "layout_of",
     "leaf_order_of",
     "network_of",

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-from .values import CellCounts
+from .values import NO_CELLS, CellCounts
 
 
 class Host(Protocol):
@@ -91,3 +91,15 @@ def still_grantable(layout: Layout, grants: Iterable[CellCounts]) -> CellCounts:
     racks = max(0, len(layout.racks) - wanted.rack)
     nodes = max(0, layout.number_of_nodes - min(wanted.rack, len(layout.racks)) * layout.rack_nodes - wanted.node)
     return CellCounts(node=nodes, rack=min(racks, nodes // layout.rack_nodes) if layout.rack_nodes else 0)
+
+
+def fitting(layout: Layout, grants: Mapping[str, CellCounts]) -> dict[str, CellCounts]:
+    """As much of grants as there is: racks before nodes, and first what is granted to the names that come first."""
+    found = dict.fromkeys(sorted(grants), NO_CELLS)
+    for name in found:
+        rack = min(grants[name].rack, still_grantable(layout, found.values()).rack)
+        found[name] = CellCounts(rack=rack)
+    for name in found:
+        node = min(grants[name].node, still_grantable(layout, found.values()).node)
+        found[name] = found[name]._replace(node=node)
+    return found

@@ -24,7 +24,7 @@ from django.utils.translation import gettext
 
 from budgets.errors import InputError
 from budgets.models import Cluster
-from scheduler.engine import Policy
+from scheduler.engine import NO_CELLS, BudgetNode, Node, Policy, fitting, layout_of
 from scheduler.models import PolicyVersion
 from scheduler.queries import stretch_nodes, stretch_tree, stretch_work
 from scheduler.queries.stretch_work import Work
@@ -76,7 +76,7 @@ def read(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | No
     scenario = Scenario(
         name=f"{cluster.name}, {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC",
         nodes=nodes,
-        tree=budget,
+        tree=_with_cells_that_fit(budget, nodes),
         policy=policy,
         history=history,
         jobs=jobs,
@@ -86,6 +86,13 @@ def read(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | No
     )
     real = _what_happened(scenario, works)
     return Stretch(cluster, start, end, scenario, real, [*notes, *_censored(works)])
+
+
+def _with_cells_that_fit(tree: Sequence[BudgetNode], nodes: Sequence[Node]) -> list[BudgetNode]:
+    """The tree with today's cells as far as the nodes of then have them; a scenario with others is refused."""
+    granted = {node.id: node.cells for node in tree if node.cells != NO_CELLS}
+    fits = fitting(layout_of(nodes), granted) if granted else {}
+    return [replace(node, cells=fits.get(node.id, NO_CELLS)) for node in tree]
 
 
 def _policy(cluster: Cluster, start: datetime, end: datetime) -> tuple[Policy, list[str]]:

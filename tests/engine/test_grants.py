@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.engine import CellCounts, Node, layout_of, still_grantable, unmatched
+from scheduler.engine import CellCounts, Node, fitting, layout_of, still_grantable, unmatched
 
 
 def cluster(**racks: list[int]):
@@ -57,3 +57,10 @@ def test_of_no_nodes_nothing_can_be_granted():
     layout = layout_of([])
     assert still_grantable(layout, []) == (0, 0)
     assert unmatched(layout, [CellCounts(node=1)]) == (1, 0)
+
+
+def test_of_more_than_there_is_what_fits_is_kept_racks_first():
+    granted = {"b": CellCounts(node=2, rack=1), "a": CellCounts(node=1, rack=0), "c": CellCounts(node=1, rack=2)}
+    assert fitting(TWO_RACKS, granted) == {"a": (0, 0), "b": (0, 1), "c": (0, 1)}
+    assert fitting(TWO_RACKS, {"b": CellCounts(node=3, rack=1), "a": CellCounts(node=1)}) == {"a": (1, 0), "b": (1, 1)}
+    assert fitting(TWO_RACKS, {"b": CellCounts(node=2, rack=1)}) == {"b": (2, 1)}
