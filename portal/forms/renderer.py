@@ -17,7 +17,7 @@ OPTION = "django/forms/widgets/select_option.html"
 class FormRenderer(DjangoTemplates):
     """Django's own, but for a list to choose from: its template includes two others for each choice."""
 
-    def render(self, template_name: str, context: dict[str, Any], request: HttpRequest | None = None) -> SafeString:
+    def render(self, template_name: str, context: dict[str, Any], request: HttpRequest | None = None) -> str:
         """The same text as Django's, whoever writes it."""
         if template_name == SELECT and _is_plain(context["widget"]):
             return select(context["widget"])
