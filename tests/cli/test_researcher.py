@@ -42,6 +42,7 @@ def test_everything_that_can_be_asked_for_is_passed_on(
         *("submit", "-g", "4", "-m", "1h30m", "-n", "big run", "-p", "3", "-t", "1-00:00:00", "--resumable"),
         *("-e", "A=b=c", "-e", "MODE", "--secret", "WANDB_KEY", "--secret", f"HF=@{tmp_path / 'key'}"),
         *("--checkpoint", "ckpt", "--checkpoint-every", "10m", "--cpus-per-rank", "12", "--memory-per-rank", "64G"),
+        *("--fast",),
         *("--node", "n01", "--after", "A1-0001", "--leaf", "A1", "--cluster", "north"),
         *("python", "train.py", "--lr", "3", "two words", ""),
     )
@@ -55,7 +56,7 @@ def test_everything_that_can_be_asked_for_is_passed_on(
     }
     assert sorted(row.secrets) == ["HF", "WANDB_KEY"]
     assert (row.checkpoint, row.checkpoint_every_s) == ("ckpt", 600)
-    assert (row.cpu_milli_per_rank, row.memory_mib_per_rank) == (12_000, 65_536)
+    assert (row.cpu_milli_per_rank, row.memory_mib_per_rank, row.needs_fast) == (12_000, 65_536, True)
     assert (row.node.name, row.after.code) == ("n01", "A1-0001")
     assert row.command == ["python", "train.py", "--lr", "3", "two words", ""]
     shown = ada("show", row.code).out
