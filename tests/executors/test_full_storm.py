@@ -26,7 +26,7 @@ from tests.executors.test_under_run import any_joined, shell
 from tests.platform.conftest import Installation, wait_until
 from tests.platform.test_backup import set_up
 
-STORM_S = 180
+STORM_S = 90
 GANGS = ((1, 4), (2, 4), (4, 6), (8, 8), (8, 3), (1, 0), (2, 0), (6, 0))
 """What is submitted: GPUs, and the contract in seconds."""
 SETTLE_S = 600
