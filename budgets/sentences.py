@@ -150,6 +150,27 @@ def add(patterns: Iterable[str]) -> None:
     forget()
 
 
+ADDED: dict[str, re.Pattern[str]] = {}
+"""Sentences that may stand behind another one, by their English text."""
+
+
+def add_behind(patterns: Iterable[str]) -> None:
+    """Know these as sentences that may stand behind another one, after a blank."""
+    for pattern in patterns:
+        ADDED.setdefault(pattern, compiled(pattern))
+    forget()
+
+
+def parted(text: str) -> tuple[str, str] | None:
+    """A stored text as its sentence and one that was added to it; None where it is no such text."""
+    for expression in ADDED.values():
+        match = re.fullmatch(rf"(?P<sentence_before>.+[.]) {expression.pattern}", text)
+        if match:
+            before = match["sentence_before"]
+            return before, text[len(before) + 1 :]
+    return None
+
+
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern as a regular expression; a place that is named twice has to hold the same twice."""
     found, last, seen = "", 0, set()
@@ -164,7 +185,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
 
 def taken_apart(text: str) -> tuple[str, dict[str, str]] | None:
     """The pattern of a stored sentence and what stands in its places; None where it fits none."""
-    for pattern, expression in PATTERNS.items():
+    for pattern, expression in (*PATTERNS.items(), *ADDED.items()):
         match = expression.fullmatch(text)
         if match:
             return pattern, match.groupdict()
@@ -181,6 +202,8 @@ def said(text: str) -> str:
 @lru_cache(maxsize=KEPT)
 def _said(text: str, language: str) -> str:
     found = taken_apart(text)
+    if found is None and (parts := parted(text)) is not None:
+        return " ".join(_said(part, language) for part in parts)
     if found is None:
         lines = text.split("\n")
         return text if len(lines) == 1 else "\n".join(_said(line, language) if line else line for line in lines)

@@ -171,6 +171,7 @@ urlpatterns = [
     path("workloads/new/", submit.Submit.as_view(), name="submit"),
     path("workloads/new/advice/", submit.Advise.as_view(), name="submit_advice"),
     path("workloads/new/preview/", submit.Preview.as_view(), name="preview"),
+    path("workloads/new/spreading/", submit.Spreading.as_view(), name="spreading"),
     path("workloads/<str:code>/", workload.WorkloadPage.as_view(), name="workload"),
     path("workloads/<str:code>/text/", workload.WorkloadText.as_view(), name="workload_text"),
     path("workloads/<str:code>/forecast/", forecast.ForecastPart.as_view(), name="forecast"),

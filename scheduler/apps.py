@@ -12,12 +12,13 @@ class SchedulerConfig(AppConfig):
     def ready(self) -> None:
         """Register rights, what a change of the budget tree does to workloads, and what carries out which clusters."""
         from budgets.models import Cluster
-        from budgets.sentences import add
+        from budgets.sentences import add, add_behind
         from scheduler import authority, sentences  # noqa: F401 (importing it registers its actions)
         from scheduler.services import agents, executors, leaves, simulation
         from scheduler.services.slurm import executor as slurm
 
         add(sentences.PATTERNS)
+        add_behind(sentences.LOCALITY)
         leaves.listen()
         executors.register(Cluster.Executor.AGENT, agents.Agents())
         executors.register(Cluster.Executor.SIMULATED, simulation.Simulated())

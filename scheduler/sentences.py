@@ -98,6 +98,20 @@ REASONS = (
 )
 """Of the engine (scheduler/engine/explain.py, admission.py, cycle.py), and of the door."""
 
+LOCALITY = (
+    gettext_noop("Its {number} nodes are of one rack."),
+    gettext_noop("Its {number} nodes could be of any rack."),
+    gettext_noop("It is spread over {number} nodes, where {number_2} would do."),
+    gettext_noop("It asks for {number} nodes of one rack, and for no others."),
+    gettext_noop("It asks for {number} nodes of one rack, later of any rack."),
+    gettext_noop("It asks for {number} nodes of one rack, later for up to {number_2}."),
+    gettext_noop("It asks for one node, later for up to {number}."),
+    gettext_noop("It asks for {number} nodes, later for up to {number_2}."),
+    gettext_noop("It may be spread over up to {number} nodes."),
+    gettext_noop("It may be spread over up to {number} nodes, later over up to {number_2}."),
+)
+"""What is added to the reasons of those that start and wait where the policy relaxes (engine: locality.py)."""
+
 ENDS = (
     gettext_noop("Stopped by an operator: {text}"),
     gettext_noop("It had run for its whole time limit."),

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
 from rest_framework import serializers
 
 from budgets.authority import may
 from budgets.glossary import lazily as meant
 from budgets.models import Person
+from portal import spread_words
 from portal.api.problems import Strict
 from portal.api.serializers import level, moment, pair
 from portal.views.queue import leaves_seen_on
+from scheduler.engine import locality as engine_locality
 from scheduler.failures import FailureClass
 from scheduler.models import Run, Workload
+from scheduler.queries import spreading
 from scheduler.queries.queue import QueuePage, Row
+from scheduler.queries.spreading import Spreading
 from scheduler.services.asked import RETRIES_MAX
 from scheduler.services.workloads import ARRAY_MAX
 
@@ -91,6 +97,13 @@ class Submission(Strict):
         default=0,
         help_text="how often it is tried again where it failed by no fault of its own",
     )
+    locality = serializers.IntegerField(
+        min_value=min(engine_locality.LEVELS_OF_LOCALITY),
+        max_value=max(engine_locality.LEVELS_OF_LOCALITY),
+        default=engine_locality.ANY_RACK,
+        help_text="how far it may be spread where it has waited long and the cluster relaxes: 0 the fewest nodes in "
+        "one rack, 1 in any rack, 2 up to twice as many nodes, 3 any number of them",
+    )
     canary = serializers.BooleanField(
         default=False, help_text="it enters the queue only if the same command has run on one device before"
     )
@@ -120,6 +133,22 @@ class StopIn(Strict):
 
 
 # --- what it gives ----------------------------------------------------------------------------------------------------
+
+
+class SpreadingOut(serializers.Serializer):
+    """How far it may be spread over nodes, and what that costs."""
+
+    level = serializers.IntegerField(allow_null=True, help_text="at which it looks now, of one that waits: 0 to 3")
+    relaxes_at = serializers.DateTimeField(allow_null=True, help_text="from when on it looks further")
+    fewest = serializers.IntegerField(help_text="nodes that it needs")
+    servers = serializers.IntegerField(help_text="nodes that it may be on at most, or is on")
+    is_held = serializers.BooleanField(help_text="whether it is on them")
+    price = serializers.FloatField(help_text="how many times the GPU-hours the same work takes there")
+    worth_waiting_s = serializers.IntegerField(
+        allow_null=True,
+        help_text="a shorter wait for the fewest still finishes earlier; null: nobody knows how long it runs",
+    )
+    sentences = serializers.ListField(child=serializers.CharField(), help_text="the same in words")
 
 
 class InsideOut(serializers.Serializer):
@@ -163,6 +192,8 @@ class WorkloadOut(serializers.Serializer):
     preemptions = serializers.IntegerField()
     retries = serializers.IntegerField(help_text="how often it may be tried again after a failure that may pass")
     retried = serializers.IntegerField(help_text="how often it was")
+    locality = serializers.IntegerField(help_text="how far it may be spread, as its owner says: 0 to 3")
+    spreading = SpreadingOut(allow_null=True, help_text="null where nothing is relaxed for it")
     array = serializers.UUIDField(allow_null=True, help_text="tasks of one array share it")
     array_index = serializers.IntegerField(allow_null=True)
     inside = InsideOut(allow_null=True)
@@ -293,6 +324,10 @@ class QueueOut(serializers.Serializer):
 
 def workload(row: Workload, person: Person) -> dict[str, Any]:
     """WorkloadOut, with what this person may see."""
+    return workloads([row], person)[0]
+
+
+def _workload(row: Workload, person: Person, told: Spreading | None, now: datetime) -> dict[str, Any]:
     return {
         "code": row.code,
         "cluster": row.cluster.name,
@@ -316,6 +351,8 @@ def workload(row: Workload, person: Person) -> dict[str, Any]:
         "preemptions": row.preemptions,
         "retries": row.retries,
         "retried": row.retried,
+        "locality": row.locality,
+        "spreading": None if told is None else _spreading(told, now),
         "array": None if row.array is None else str(row.array),
         "array_index": row.array_index,
         "inside": _inside(row) if may(person, "workload.see_inside", row) else None,
@@ -324,7 +361,23 @@ def workload(row: Workload, person: Person) -> dict[str, Any]:
 
 def workloads(rows: Sequence[Workload], person: Person) -> list[dict[str, Any]]:
     """WorkloadOut of each."""
-    return [workload(each, person) for each in rows]
+    told, now = spreading.of_workloads(rows), timezone.now()
+    return [_workload(each, person, told.get(each.pk), now) for each in rows]
+
+
+def _spreading(told: Spreading, now: datetime) -> dict[str, Any]:
+    said = spread_words.said_of(told, now)
+    look = told.look
+    return {
+        "level": None if look is None else look.level,
+        "relaxes_at": moment(None if look is None else look.relaxes_at),
+        "fewest": told.fewest,
+        "servers": told.servers,
+        "is_held": told.is_held,
+        "price": round(told.price, 3),
+        "worth_waiting_s": told.worth_s,
+        "sentences": [] if said is None else list(said.sentences),
+    }
 
 
 def _inside(row: Workload) -> dict[str, Any]:

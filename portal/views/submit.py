@@ -16,11 +16,12 @@ from django.utils.translation import gettext, ngettext
 from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.queries import submittable_leaves
-from portal import formats
+from portal import formats, spread_words
 from portal.advised import Shown, shown
-from portal.forms.submission import SubmissionForm
+from portal.forms.submission import SpreadingForm, SubmissionForm
 from portal.forms.typed import arguments
 from portal.pages import Page, clusters, new_action, prefilled, render_page
+from scheduler.engine import locality
 from scheduler.models import Workload
 from scheduler.queries import advice
 from scheduler.services import advice as reading
@@ -133,6 +134,23 @@ class Preview(Page):
         return render(request, "submit/_preview.html", {"words": words, "problem": problem})
 
 
+class Spreading(Page):
+    """What spreading would cost, before it is asked for: the part alone."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        """Sentences; nothing where there is nothing to say, or what was typed can't be read yet."""
+        among = clusters()
+        form = SpreadingForm(request.GET, clusters=among)
+        said = None
+        if form.is_valid():
+            typed = form.cleaned_data
+            cluster = next(each for each in among if each.name == typed["cluster"])
+            person: Person = request.user  # type: ignore[assignment]
+            asks = typed["size"], typed["locality"], typed["time_limit"]
+            said = spread_words.foreseen_said(cluster, person, typed["name"], *asks)
+        return render(request, "submit/_spreading.html", {"spreading": said})
+
+
 def open_programs() -> list[str]:
     """The programs that every member may run on nodes with agents; empty where they may run any."""
     return [] if settings.ANY_COMMANDS else list(settings.OPEN_PROGRAMS)
@@ -169,6 +187,7 @@ def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         "restore_command": said["restore_command"],
         "communication": said["communication"],
         "retries": said["retries"] or 0,
+        "locality": locality.ANY_RACK if said["locality"] is None else said["locality"],
         "canary": said["canary"],
         "secrets": said["secrets"],
         "idempotency_key": said["action"],

@@ -21,7 +21,7 @@ from django.utils.translation import get_language, gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import advised, delayed, formats, order_words, shifted, throughput
+from portal import advised, delayed, formats, order_words, shifted, spread_words, throughput
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.formats import NOT_APPLICABLE
@@ -31,7 +31,7 @@ from portal.pages import Page, is_part, render_page
 from portal.run_line import drawings
 from portal.templatetags.allotment import bar_value, chip
 from scheduler.models import LogChunk, Rank, Workload
-from scheduler.queries import forecast
+from scheduler.queries import forecast, spreading
 from scheduler.queries.levels import Level
 from scheduler.queries.moments import Moment, moment_of, shared
 from scheduler.queries.workload import EventLine, Explanation, explanation, present_of
@@ -106,6 +106,7 @@ class WorkloadPage(Page):
         told = explanation(workload, now, shared(moment, "present", lambda: present_of(workload.cluster)))
         person: Person = request.user  # type: ignore[assignment]
         inside = may(person, "workload.see_inside", workload)
+        said = foretold_of(told)
         context = {
             "here": "queue",
             "workload": workload,
@@ -124,7 +125,10 @@ class WorkloadPage(Page):
             "among": order_words.among_siblings(told.policy),
             "steps": shown_steps(told, moment) if workload.state == Workload.State.QUEUED else [],
             "drawings": drawings(told, workload.leaf.colour),
-            "said": foretold_of(told),
+            "said": said,
+            "spreading": spread_words.said_of(
+                spreading.of_workload(workload), told.now, None if said is None else said.foretold
+            ),
             "failures": delayed.failures_of(told),
             "delays": delayed.shown(told.delays),
             "binding": binding_of(told),
@@ -151,6 +155,7 @@ class WorkloadText(Page):
         workload = workload_named(code)
         self.allow("workload.see", workload)
         told = explanation(workload)
+        said = foretold_of(told)
         response = render(
             request,
             "workload/text.txt",
@@ -159,7 +164,10 @@ class WorkloadText(Page):
                 "cluster": workload.cluster,
                 "told": told,
                 "now": told.now,
-                "said": foretold_of(told),
+                "said": said,
+                "spreading": spread_words.said_of(
+                    spreading.of_workload(workload), told.now, None if said is None else said.foretold
+                ),
                 "binding": binding_of(told),
                 "groups": lines_of(told),
             },

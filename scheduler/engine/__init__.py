@@ -11,7 +11,7 @@ from .explain import amount, places
 from .grants import Layout, fitting, layout_of, still_grantable, unmatched
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
-from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_order_of, themis
+from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_order_of, locality, themis
 from .policies.fair import LimitFault, Portion, fair_shares, fault_in_limits, steady_shares
 from .policies.half_life import decay_per_s, decayed_milli_s
 from .policy import ENGINE_VERSION, HOLDING_ORDERS, LEAF_ORDERS, TREE_ORDERS, Policy
@@ -96,6 +96,7 @@ __all__ = [
     "fitting",
     "layout_of",
     "leaf_order_of",
+    "locality",
     "network_of",
     "order",
     "places",

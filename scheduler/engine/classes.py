@@ -89,24 +89,27 @@ def free_high_end_milli(snapshot: Snapshot) -> int:
     return classes.free[0]
 
 
-def leaves_reserve(snapshot: Snapshot, workload: Workload, nodes: Iterable[NodeState]) -> bool:
+def leaves_reserve(
+    snapshot: Snapshot, workload: Workload, nodes: Iterable[NodeState], each_milli: int | None = None
+) -> bool:
     """Whether the reserve is still free if a workload takes what is free of these nodes, as far as it needs it.
 
-    Always so where it takes no free high-end device, and for high work and the holder of a promise that is due.
+    Where it is in parts, it takes `each_milli` of each. Always so where it takes no free high-end device, and for high
+    work and the holder of a promise that is due.
     """
     classes = snapshot.classes
     if classes is None or not is_reserve_kept_from(snapshot, workload):
         return True
-    taken_milli = sum(_taken_milli(node, workload) for node in nodes if node.gpu_class in classes.high_end)
+    most_milli = each_milli or workload.size_milli
+    taken_milli = sum(_taken_milli(node, most_milli) for node in nodes if node.gpu_class in classes.high_end)
     if not taken_milli or free_high_end_milli(snapshot) - taken_milli >= classes.reserve_milli:
         return True
     promise = snapshot.reservations.get(workload.id)
     return promise is not None and promise.at_s <= snapshot.now_s
 
 
-def _taken_milli(node: NodeState, workload: Workload) -> int:
-    """What of a node's free whole devices a workload would begin."""
-    size_milli = workload.size_milli
+def _taken_milli(node: NodeState, size_milli: int) -> int:
+    """What of a node's free whole devices so much would begin."""
     if size_milli < DEVICE_MILLI and any(
         sum(run.size_milli for run in runs) + size_milli <= DEVICE_MILLI for runs in node.shared.values()
     ):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from .tree import TreeNode
-from .values import DEVICE_MILLI, Claim, Health, Node, Reservation, Resources, Run, urgency_of
+from .values import DEVICE_MILLI, Claim, Health, Node, Reservation, Resources, Run, Workload, urgency_of
 
 
 class HeldRun:
@@ -286,8 +286,27 @@ class Nodes:
             self.by_name[node.name] = NodeState(node)
         self.largest_milli = max((node.capacity_milli for node in nodes), default=0)
         self.total_milli = sum(node.capacity_milli for node in nodes)
+        racks_milli: dict[str, int] = {}
+        for node in nodes:
+            racks_milli[node.rack] = racks_milli.get(node.rack, 0) + node.capacity_milli
+        self.largest_rack_milli = max(racks_milli.values(), default=0)
         for state in self.by_name.values():
             self.index(state, now_s)
+
+    def has_rack_for(self, workload: Workload) -> bool:
+        """Whether some rack has nodes enough for it, of its class and with the cores and memory, whoever holds them."""
+        size_milli, classes = workload.size_milli, workload.gpu_classes
+        if size_milli > self.largest_rack_milli or not workload.asks_host:
+            return size_milli <= self.largest_rack_milli
+        racks_milli: dict[str, int] = {}
+        for node in self.by_name.values():
+            cores, memory = node.cpu_milli, node.memory_mib
+            has_host = (cores is None or workload.cpu_milli <= cores) and (
+                memory is None or workload.memory_mib <= memory
+            )
+            if has_host and (not classes or node.gpu_class in classes):
+                racks_milli[node.rack] = racks_milli.get(node.rack, 0) + node.capacity_milli
+        return max(racks_milli.values(), default=0) >= size_milli
 
     def index(self, node: NodeState, now_s: int) -> None:
         """Bring the indexes up to date after a change of one node."""

@@ -19,6 +19,7 @@ from .explain import Explainer
 from .maxima import excess_of
 from .order import ShareLessWalk, Walk, funded_walk, unallocated_walk, whole_order
 from .placing import place_on_free
+from .policies.locality import TWICE
 from .policy import HOLDING_ORDERS, Policy
 from .preemption import Claimant, Taking, find_taking
 from .quiet import has_to_act, may_move_funded, may_move_in, may_start_unallocated, note_failure
@@ -73,6 +74,9 @@ def _check(snapshot: Snapshot, policy: Policy) -> None:
         raise ValueError(f"the snapshot's half-life is {snapshot.half_life_s} s, the policy's {policy.decay_s} s")
     if snapshot.tree_order != policy.tree_order and HOLDING_ORDERS & {snapshot.tree_order, policy.tree_order}:
         raise ValueError(f"the snapshot's tree order is {snapshot.tree_order}, the policy's {policy.tree_order}")
+    if snapshot.locality_waits_s != policy.locality_waits_s:
+        own, others = snapshot.locality_waits_s, policy.locality_waits_s
+        raise ValueError(f"the snapshot's waits of locality are {own}, the policy's {others}")
 
 
 def _next_change_s(snapshot: Snapshot) -> int | None:
@@ -374,17 +378,17 @@ class Pass:
             self._start_on_free(walk)
 
     def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
-        failed: set[int] = set()  # sizes that were too large for what is free, as it is now
+        failed: set[tuple[int, int]] = set()  # sizes, by how far they look, that were too large for what is free
         while (workload := walk.next()) is not None:
             self._place += 1
             is_plain = workload.node is None and not workload.asks_host and not self.snapshot.tree.has_maxima
             is_plain = is_plain and not workload.is_high  # which the reserve is not kept from
             holdings = None
-            if not is_plain or workload.size_milli not in failed:
+            if not is_plain or (workload.size_milli, workload.spread) not in failed:
                 holdings = self._place_within_maximum(workload)
             if holdings is None:
                 if is_plain:
-                    failed.add(workload.size_milli)
+                    failed.add((workload.size_milli, workload.spread))
                 self.waiting.append((workload, self._place))
                 walk.pass_over()
             else:
@@ -412,6 +416,8 @@ def _asks_no_more(one: Workload, other: Workload) -> bool:
         and one.min_runtime_s <= other.min_runtime_s
         and one.cpu_milli <= other.cpu_milli
         and one.memory_mib <= other.memory_mib
+        and one.spread >= other.spread
+        and (other.spread < TWICE or one.size_milli == other.size_milli)  # more may be in equal parts where less is not
         and (one.is_high or not other.is_high)
         and (not one.gpu_classes or (bool(other.gpu_classes) and set(other.gpu_classes) <= set(one.gpu_classes)))
     )

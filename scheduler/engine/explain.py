@@ -12,6 +12,7 @@ from typing import Any
 from .class_words import ClassRoom, Reserve, numbers_of, of_class, reserve_against, room_of
 from .cluster import HeldRun
 from .maxima import excess, would_hold_milli
+from .policies.locality import ANY_RACK, ONE_RACK, Looks, fewest_nodes
 from .preemption import Claimant, Taking
 from .private import kept_from
 from .reasons import Code
@@ -49,6 +50,15 @@ def named(snapshot: Snapshot, nodes: Iterable[TreeNode]) -> str:
     if len(names) > 3:
         return f"{names[0]}, {names[1]} and {len(names) - 2} others"
     return " and ".join(names) if len(names) < 3 else f"{names[0]}, {names[1]} and {names[2]}"
+
+
+def _spread_over(workload: Workload, number: int, fewest: int) -> str:
+    """Over how many nodes a gang of several is, and at which level it looked."""
+    if number > fewest:
+        return f"It is spread over {number:,} nodes, where {fewest:,} would do."
+    if workload.spread == ONE_RACK:
+        return f"Its {number:,} nodes are of one rack."
+    return f"Its {number:,} nodes could be of any rack."
 
 
 def places(holdings: Mapping[str, int]) -> str:
@@ -136,12 +146,17 @@ class Explainer:
 
     def started(self, workload: Workload, holdings: Mapping[str, int], is_funded: bool) -> Reason:
         """It holds its devices from now on."""
-        numbers = {}
+        numbers: dict[str, Any] = {}
         if self._with_figures:
             numbers["levels"] = self.levels(self._snapshot.leaf(workload.leaf), is_funded)[0]
         size = amount(self._snapshot, sum(holdings.values()))
         how = "charged to its project" if is_funded else "uncharged, on what nobody funded needs"
-        return Reason(Code.STARTED, f"Started with {size} on {places(holdings)}, {how}.", numbers)
+        text = f"Started with {size} on {places(holdings)}, {how}."
+        fewest = fewest_nodes(workload.size_milli, self._snapshot.nodes.largest_milli)
+        if self._snapshot.locality_waits_s and len(holdings) > 1:
+            numbers["locality"] = {"level": workload.spread, "nodes": len(holdings), "fewest": fewest}
+            text = f"{text} {_spread_over(workload, len(holdings), fewest)}"
+        return Reason(Code.STARTED, text, numbers)
 
     def claims(self, workload: Workload, taking: Taking) -> Reason:
         """Its devices are chosen, and it waits until they are left."""
@@ -260,7 +275,10 @@ class Explainer:
             return self._exceeds_maximum(workload, numbers)
         if code is Code.WAITING_CELLS:
             return self._stays_off_cells(workload, size, numbers, at_s)
-        text = self._sentence(code, size, ahead, is_funded, at_s) + self._of_classes(code, room, reserve)
+        ends_s = None if workload.spread == ONE_RACK else at_s  # that may be when it looks further, and no end
+        text = self._sentence(code, size, ahead, is_funded, ends_s) + self._of_classes(code, room, reserve)
+        if code is not Code.TOO_LARGE and (workload.relaxes_s is not None or workload.spread != ANY_RACK):
+            text = f"{text} {self._looks(workload, numbers)}"
         return Reason(code, text, numbers, at_s)
 
     def _of_classes(self, code: Code, room: ClassRoom | None, reserve: Reserve | None) -> str:
@@ -279,6 +297,23 @@ class Explainer:
 
     def _or_none(self, milli: int) -> str:
         return amount(self._snapshot, milli) if milli else "none"
+
+    def _looks(self, workload: Workload, numbers: dict[str, Any]) -> str:
+        """At which level it looks for devices and what comes then; the numbers say when."""
+        snapshot, level = self._snapshot, workload.spread
+        size_milli, node_milli = workload.size_milli, snapshot.nodes.largest_milli
+        later = None
+        if workload.relaxes_s is not None:
+            later = snapshot.gang(workload).level_after(workload.relaxes_s - workload.waits_since_s)
+        looks = Looks(level, later, size_milli, node_milli)
+        numbers["locality"] = {
+            "level": level,
+            "nodes": looks.now,
+            "relaxes_at_s": workload.relaxes_s,
+            "later_level": later,
+            "later_nodes": looks.later,
+        }
+        return looks.sentence()
 
     def _exceeds_maximum(self, workload: Workload, numbers: dict[str, Any]) -> Reason:
         snapshot = self._snapshot

@@ -2,12 +2,13 @@
 
 Up to one node's worth goes on one node, best fit; more means whole nodes, in one rack if one can hold them, else over
 as few as possible; inside racks close together on the network (domains.py). Maintenance windows and promises to others
-bound further what a workload may hold on a node.
+bound further what a workload may hold on a node. Where a policy relaxes by wait (locality.py), a gang is bound to one
+rack at first, and at last may be in equal parts on nodes that it shares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from .compatible import CANDIDATES, most_compatible
 from .domains import closest
 from .host import fits_now, is_bound, keeps_promise
 from .policies.classes import Tier
+from .policies.locality import ONE_RACK, TWICE, Part, parts
 from .private import keeps_from
 from .snapshot import Snapshot
 from .values import DEVICE_MILLI, Claim, Packing, Reservation, Workload
@@ -112,10 +114,32 @@ def _claim_yields(snapshot: Snapshot, claim: Claim, promise: Reservation) -> boo
 
 
 def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
-    """Devices that are free now, for the whole gang; None if there are none such."""
-    size_milli = workload.size_milli
-    if size_milli > snapshot.nodes.free_milli:
+    """Devices that are free now, for the whole gang; None if there are none such.
+
+    It is spread over nodes only where it may be, and only if it fits nowhere else.
+    """
+    if workload.size_milli > snapshot.nodes.free_milli:
         return None
+    together = _place_together(snapshot, workload)
+    if together is not None or workload.spread < TWICE or _is_due(snapshot, workload):
+        return together
+    return _place_in_parts(snapshot, workload)
+
+
+def is_bound_to_rack(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether it is a gang of several nodes that looks in one rack alone; what was promised to it is its own anyway."""
+    return workload.spread == ONE_RACK and not _is_due(snapshot, workload)
+
+
+def _is_due(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether it waits for nothing but whole nodes that were promised to it for an instant that has come."""
+    promise = snapshot.reservations.get(workload.id)
+    return promise is not None and promise.at_s <= snapshot.now_s
+
+
+def _place_together(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+    """The same on one node, or, if it is larger, on whole nodes."""
+    size_milli = workload.size_milli
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         return {node.name: size_milli} if node is not None and _fits_free(snapshot, node, workload) else None
@@ -165,17 +189,47 @@ def _beside_others(snapshot: Snapshot, workload: Workload, tier: Tier | None) ->
     return snapshot.nodes.by_name[min(found)[1]] if found else None
 
 
-def _fits_free(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
-    free_milli = node.indexed_milli
-    if free_milli is None or free_milli < workload.size_milli:
+def _fits_free(snapshot: Snapshot, node: NodeState, workload: Workload, part_milli: int | None = None) -> bool:
+    """Whether a workload, or a part of it, may start on what is free on a node."""
+    free_milli, need_milli = node.indexed_milli, workload.size_milli if part_milli is None else part_milli
+    if free_milli is None or free_milli < need_milli:
         return False
-    if node.shared and not node.fits(workload.size_milli):
+    if node.shared and not node.fits(need_milli):
         return False
     if workload.asks_host and not fits_now(snapshot, node, workload):
         return False
-    if not leaves_reserve(snapshot, workload, [node]):
+    if not leaves_reserve(snapshot, workload, [node], part_milli):
         return False
-    return allowance_milli(snapshot, node, workload, snapshot.now_s) >= workload.size_milli
+    return allowance_milli(snapshot, node, workload, snapshot.now_s) >= need_milli
+
+
+def _place_in_parts(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+    """Equal parts on as few nodes as will do, which it may share with others; None if there are none such."""
+    for part in parts(workload.spread, workload.size_milli, snapshot.nodes.largest_milli):
+        nodes = _with_part(snapshot, workload, part)
+        if len(nodes) < part.nodes:
+            continue
+        for tier in tiers_for(snapshot, workload, is_whole=True):
+            suited = nodes if tier is None else [node for node in nodes if node.gpu_class in tier]
+            if len(suited) >= part.nodes:
+                chosen = closest(suited, part.nodes * part.milli, (), each_milli=part.milli)
+                if leaves_reserve(snapshot, workload, chosen, part.milli):
+                    return {node.name: part.milli for node in chosen}
+    return None
+
+
+def _with_part(snapshot: Snapshot, workload: Workload, part: Part) -> list[NodeState]:
+    """Nodes with room for a part, the fullest first, as for one node; none where they are too few at a glance."""
+    by_free, by_name = snapshot.nodes.by_free, snapshot.nodes.by_name
+    enough = sorted(free_milli for free_milli in by_free if free_milli >= part.milli)
+    if sum(len(by_free[free_milli]) for free_milli in enough) < part.nodes:
+        return []
+    return [
+        node
+        for free_milli in enough
+        for name in evenly(snapshot, by_free[free_milli])
+        if _fits_free(snapshot, node := by_name[name], workload, part.milli)
+    ]
 
 
 def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> Mapping[str, int] | None:
@@ -191,11 +245,38 @@ def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload, tier: Tier | N
         if fits_now(snapshot, node, workload)
         and allowance_milli(snapshot, node, workload, snapshot.now_s) >= node.capacity_milli
     ]
+    placements: Iterable[list[NodeState] | None]
     placements = (choose_whole_nodes(candidates, workload.size_milli, turn) for turn in range(CANDIDATES))
+    if is_bound_to_rack(snapshot, workload):
+        placements = _in_one_rack(snapshot, placements, candidates, workload.size_milli)
     chosen = most_compatible(snapshot, workload, placements)
     if chosen is None or not leaves_reserve(snapshot, workload, chosen):
         return None
     return {node.name: node.capacity_milli for node in chosen}
+
+
+def _in_one_rack(
+    snapshot: Snapshot, placements: Iterable[list[NodeState] | None], candidates: Sequence[Candidate], size_milli: int
+) -> Iterator[list[NodeState]]:
+    """Those of some placements that are in one rack: the first is, where one can be, unless classes lead elsewhere."""
+    is_any = False
+    for nodes in placements:
+        if nodes is None or (not is_any and len({node.rack for node in nodes}) > 1):
+            break
+        is_any = True
+        yield nodes
+    if not is_any and snapshot.classes is not None:
+        for rack in by_rack(candidates):
+            if (nodes := choose_whole_nodes(rack, size_milli)) is not None:
+                yield nodes
+
+
+def by_rack(candidates: Iterable[Candidate]) -> list[list[Candidate]]:
+    """The candidates of each rack, in the order of the racks' names."""
+    racks: dict[str, list[Candidate]] = {}
+    for each in candidates:
+        racks.setdefault(each.node.rack, []).append(each)
+    return [racks[name] for name in sorted(racks)]
 
 
 def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int, turn: int = 0) -> list[NodeState] | None:

@@ -12,6 +12,8 @@ MOST_QUEUES = 16
 """Queues of attained service, but for the last."""
 MOST_SAMPLES = 1_000
 """Services that a policy may know."""
+THRESHOLDS = 3
+"""Waits after which a level of locality is reached that was not before (policies/locality.py)."""
 MOST_CLASSES = 32
 """Classes of GPUs that a policy may rank."""
 TREE_ORDERS = ("lookback", "half_life", "fair", "drf")
@@ -40,7 +42,8 @@ class Policy:
     again (Tiresias' starvation knob; 0 is never). Finish-time fairness is worked out each `round_s`.
     `leaf_uplink_gbps` is what a leaf switch can send to the others, by which those that start are shifted against each
     other on the network (policies/cassini); 0 is unknown, and shifts nobody.
-    `placement_score` is one of `PLACEMENT_SCORES`.
+    `placement_score` is one of `PLACEMENT_SCORES`. `locality_waits_s` is after what waits a gang looks for nodes in any
+    rack, over up to twice as many nodes, and over any number (locality.py); without them everybody looks in any rack.
     `class_order` are the classes of GPUs, the fastest first, and `high_end_classes` those of them of which
     `high_end_reserve` devices are kept free for work that needs the fast ones (policies/classes.py). Who does not say
     whether it does, does where work like it has used its GPUs by at least `high_efficiency_percent`; 0 is never.
@@ -71,6 +74,7 @@ class Policy:
     high_end_classes: tuple[str, ...] = ()
     high_end_reserve: int = 0
     high_efficiency_percent: int = 0
+    locality_waits_s: tuple[int, ...] = ()
 
     @property
     def decay_s(self) -> int | None:
@@ -100,6 +104,9 @@ class Policy:
         if len(self.service_samples) > MOST_SAMPLES or any(each < 0 for each in self.service_samples):
             raise ValueError(f"service_samples: must be up to {MOST_SAMPLES:,} numbers of at least 0")
         self._check_classes()
+        waits_s = self.locality_waits_s
+        if waits_s and (len(waits_s) != THRESHOLDS or list(waits_s) != sorted(waits_s) or waits_s[0] < 0):
+            raise ValueError(f"locality_waits_s: must be {THRESHOLDS} waits in s that do not fall, or none")
         for name in ("lookback_s", "pass_every_s", "min_runtime_min_s", "half_life_s", "round_s"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1 s")

@@ -12,7 +12,8 @@ from .classes import leaves_reserve, suits, without_reserved
 from .cluster import HeldRun, NodeState
 from .host import fits_now, is_bound
 from .maxima import Excess, excess_of
-from .placing import Candidate, allowance_milli, choose_whole_nodes, is_whole_nodes
+from .placing import Candidate, allowance_milli, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes
+from .policies.locality import TWICE
 from .private import is_in_cell_of, is_tenants, keeps_from
 from .reasons import Code
 from .trial import Trial
@@ -115,6 +116,8 @@ def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
     snapshot, size_milli = trial.snapshot, workload.size_milli
     if size_milli < DEVICE_MILLI or is_tenants(snapshot, workload):
         return False
+    if workload.spread >= TWICE and snapshot.nodes.free_milli >= size_milli:
+        return False
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         return node is None or trial.reaches.of(workload).now_milli(snapshot, node) < size_milli
@@ -190,6 +193,8 @@ def _single_on(claimant: Claimant, node: NodeState, bound: tuple[int, int]) -> O
     best: tuple[FinerKey, HeldRun] | None = None
     for run in node.runs.values():
         if run.size_milli != need_milli or run.funded != is_funded or (is_funded and not run.is_over):
+            continue
+        if len(run.holdings) > 1:  # it is spread, and leaves only a part of it here
             continue
         if claimant.rule_against(run) is not None:
             key = _finer_key(claimant, run)
@@ -396,10 +401,34 @@ def _take_whole_nodes(claimant: Claimant) -> Taking | None:
 
 
 def _choose_to_take(claimant: Claimant, takeable: Mapping[str, NodeState]) -> list[NodeState] | None:
-    """Those of them that cost least."""
-    candidates = (_whole_node(claimant, node) for node in takeable.values())
+    """Those of them that cost least; of one rack where the gang is bound to one."""
+    candidates = [_whole_node(claimant, node) for node in takeable.values()]
+    if is_bound_to_rack(claimant.snapshot, claimant.workload):
+        return _in_one_rack(claimant, candidates)
+    return _least_costly_nodes(claimant, candidates)
+
+
+def _least_costly_nodes(claimant: Claimant, candidates: list[Candidate]) -> list[NodeState] | None:
+    """Of whole nodes, those with the least costly victims."""
     chosen = choose_whole_nodes(candidates, claimant.workload.size_milli)
-    return None if chosen is None else _spare_victims(claimant, chosen, takeable)
+    if chosen is None:
+        return None
+    return _spare_victims(claimant, chosen, {each.node.name: each.node for each in candidates})
+
+
+def _in_one_rack(claimant: Claimant, candidates: list[Candidate]) -> list[NodeState] | None:
+    """The same in the rack where that costs least."""
+    best: tuple[tuple[int, int, int, int, str], list[NodeState]] | None = None
+    for members in by_rack(candidates):
+        chosen = _least_costly_nodes(claimant, members)
+        if chosen is None:
+            continue
+        victims = list({run.id: run for node in chosen for run in _staying(node)}.values())
+        left_milli = sum(node.leaving_milli for node in chosen)
+        cost = (*_disturbed(victims), len(victims), left_milli, chosen[0].rack)
+        if best is None or cost < best[0]:
+            best = cost, chosen
+    return None if best is None else best[1]
 
 
 def _spare_victims(claimant: Claimant, chosen: list[NodeState], takeable: Mapping[str, NodeState]) -> list[NodeState]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .policies.locality import ANY_RACK, ONE_RACK, TWICE
 from .values import Workload
 
 QueueEntry = tuple[tuple[int, int], int, str, Workload]
 """Place inside a leaf: urgency (negated) and turn, first submission, id (section 3, rule 3)."""
-GroupKey = tuple[int, bool, int, str | None, int, int, tuple[str, ...], bool]
+FOR_EVER = -1
+GroupKey = tuple[int, bool, int, str | None, int, int, tuple[str, ...], bool, int]
 """What workloads of a leaf have in common that fare alike: size, whether funded, urgency, pin, cores, memory, classes,
-and whether they need the fast ones."""
+whether they need the fast ones, and how far they may be spread."""
 
 
 def _key_of(workload: Workload) -> GroupKey:
@@ -24,7 +26,13 @@ def _key_of(workload: Workload) -> GroupKey:
         workload.memory_mib,
         workload.gpu_classes,
         workload.is_high,
+        _binding(workload),
     )
+
+
+def _binding(workload: Workload) -> int:
+    """How far it may be spread as things stand; of those bound to one rack, those that stay so are told apart."""
+    return FOR_EVER if workload.spread == ONE_RACK and workload.relaxes_s is None else workload.spread
 
 
 def entry_of(workload: Workload) -> QueueEntry:
@@ -36,7 +44,8 @@ class Group:
     """Workloads of one leaf that ask for the same, but for the length of their contracts.
 
     Those whose devices are chosen already (a claim, or a start inside a pass) are not in it. Of one that is
-    `is_particular` (pinned, or with cores, memory or a class) size alone does not say why it waits.
+    `is_particular` (pinned, with cores, memory or a class, or bound to one rack) size alone does not say why it waits,
+    nor of one that `may_spread` over nodes.
     """
 
     __slots__ = (
@@ -48,6 +57,7 @@ class Group:
         "is_funded",
         "is_particular",
         "joined",
+        "may_spread",
         "members",
         "reach",
         "size_milli",
@@ -55,8 +65,10 @@ class Group:
 
     def __init__(self, key: GroupKey, stirred: Stirred) -> None:
         """Nobody waits. What makes a closer look at the group necessary is noted in `stirred`."""
-        self.size_milli, self.is_funded, _, node, cpu_milli, memory_mib, classes, _ = key
-        self.is_particular = node is not None or cpu_milli > 0 or memory_mib > 0 or bool(classes)
+        self.size_milli, self.is_funded, _, node, cpu_milli, memory_mib, classes, _, spread = key
+        self.may_spread = spread >= TWICE
+        asks_more = node is not None or cpu_milli > 0 or memory_mib > 0 or bool(classes)
+        self.is_particular = asks_more or spread != ANY_RACK
         self.members: dict[str, Workload] = {}
         self._stirred = stirred
         self.joined = 0  # when somebody joined last, as `Stirred.joined` counts
@@ -124,9 +136,10 @@ class Stirred:
         joined: how often somebody has joined one of them.
         unallocated: the unallocated groups whose members may not all know why they wait.
         sizes: by amount, the number of unallocated groups that ask for it.
+        spreading: likewise, of those that may be spread over nodes.
     """
 
-    __slots__ = ("funded", "joined", "sizes", "unallocated")
+    __slots__ = ("funded", "joined", "sizes", "spreading", "unallocated")
 
     def __init__(self) -> None:
         """Nobody waits."""
@@ -134,6 +147,14 @@ class Stirred:
         self.joined = 0
         self.unallocated: dict[Group, None] = {}
         self.sizes: dict[int, int] = {}
+        self.spreading: dict[int, int] = {}
+
+    def count(self, group: Group, number: int) -> None:
+        """So many more unallocated groups like this one wait; where `number` is negative, fewer."""
+        for sizes in (self.sizes, self.spreading) if group.may_spread else (self.sizes,):
+            sizes[group.size_milli] = sizes.get(group.size_milli, 0) + number
+            if not sizes[group.size_milli]:
+                del sizes[group.size_milli]
 
 
 class LeafQueue:
@@ -164,7 +185,7 @@ class LeafQueue:
             if is_funded:
                 self._stirred.funded[found] = None
             else:
-                self._stirred.sizes[key[0]] = self._stirred.sizes.get(key[0], 0) + 1
+                self._stirred.count(found, +1)
         return found
 
     def join_group(self, workload: Workload, told: Mapping[str, str]) -> None:
@@ -183,6 +204,4 @@ class LeafQueue:
             if is_funded:
                 del self._stirred.funded[group]
             else:
-                self._stirred.sizes[key[0]] -= 1
-                if not self._stirred.sizes[key[0]]:
-                    del self._stirred.sizes[key[0]]
+                self._stirred.count(group, -1)

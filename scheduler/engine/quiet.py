@@ -156,7 +156,7 @@ class _Room(NamedTuple):
 
     def may_do(self, group: Group) -> bool:
         """Whether it might be enough for a group that can take over from none of the leaves."""
-        return group.size_milli <= self.most_milli or self.is_any_whole
+        return group.size_milli <= self.most_milli or self.is_any_whole or (group.may_spread and self.most_milli > 0)
 
     def is_reached_by(self, trial: Trial, group: Group) -> bool:
         """Whether the leaf of a group might take over from one of the leaves, itself among them."""
@@ -179,6 +179,8 @@ def may_start_unallocated(snapshot: Snapshot) -> bool:
     if not nodes.by_free:
         return False
     largest_milli = max(nodes.by_free)
+    if any(size_milli <= nodes.free_milli for size_milli in snapshot.stirred.spreading):
+        return True
     return any(_may_fit_free(nodes, largest_milli, size_milli) for size_milli in snapshot.stirred.sizes)
 
 
@@ -221,6 +223,8 @@ def _may_any_start(trial: Trial, groups: Iterable[Group]) -> bool:
         size_milli = group.size_milli
         if group.failure is None and largest_milli and _may_fit_free(nodes, largest_milli, size_milli):
             return True
+        if group.failure is None and group.may_spread and nodes.free_milli >= size_milli:
+            return True
         if group.is_particular or size_milli < DEVICE_MILLI:
             workload = group.any()
             if is_promise_free and is_any_certain(trial, workload):
@@ -255,7 +259,7 @@ def _fails_still(trial: Trial, group: Group) -> bool:
     changed = snapshot.nodes.changes[failure.seen :]
     size_milli = group.size_milli
     is_kept = is_reserve_kept_from(snapshot, group.any())  # what is free elsewhere decides too
-    if size_milli < DEVICE_MILLI or is_kept or is_whole_nodes(snapshot, size_milli):
+    if size_milli < DEVICE_MILLI or is_kept or group.may_spread or is_whole_nodes(snapshot, size_milli):
         return not changed
     if any(node.open_milli >= size_milli and reach.now_milli(snapshot, node) >= size_milli for node in changed):
         return False

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .classes import is_reserve_kept_from, leaves_reserve, suits, without_reserved
 from .cluster import HeldRun, NodeState
 from .host import certain_from_s, is_bound
-from .placing import Candidate, choose_whole_nodes, is_whole_nodes, meets_window
+from .placing import Candidate, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes, meets_window
 from .preemption import Claimant
 from .private import keeps_from, leaves_in_cell
+from .snapshot import Snapshot
 from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
 
@@ -42,11 +43,10 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
         if at_s is not None and not meets_window(node, at_s, at_s + workload.min_runtime_s):
             ready.append((at_s, node))
     if is_whole:
-        nodes = _choose_certain(trial, workload, ready)
-        if nodes is None:
+        soonest = _soonest_whole(trial, workload, [Candidate((at_s,), (), node) for at_s, node in ready])
+        if soonest is None:
             return None
-        instants = {node.name: at_s for at_s, node in ready}
-        at_s = max(instants[node.name] for node in nodes)
+        at_s, nodes = soonest
         holdings = {node.name: node.capacity_milli for node in nodes}
     elif ready:
         at_s, node = min(ready, key=lambda each: (each[0], each[1].name))
@@ -57,19 +57,55 @@ def certain_for(trial: Trial, workload: Workload) -> Certain | None:
     return Certain(at_s, holdings, _counted_on(claimant, nodes, at_s))
 
 
-def _choose_certain(trial: Trial, workload: Workload, ready: list[tuple[int, NodeState]]) -> list[NodeState] | None:
-    """Whole nodes, those that are certain soonest, that leave the reserve of high-end devices."""
+def _soonest_whole(
+    trial: Trial, workload: Workload, candidates: Sequence[Candidate]
+) -> tuple[int, list[NodeState]] | None:
+    """The whole nodes that are certain earliest, and that instant.
+
+    Of a gang that is bound to one rack still, those of one rack, or from when on it looks in any.
+    """
+    if not is_bound_to_rack(trial.snapshot, workload):
+        return _soonest_among(trial, workload, candidates)
+    racks = [_soonest_among(trial, workload, members) for members in by_rack(candidates)]
+    found = [(at_s, nodes[0].rack, nodes) for at_s, nodes in (each for each in racks if each is not None)]
+    soonest = min(found, key=lambda each: each[:2], default=None)
+    relaxed = _soonest_relaxed(trial, workload, candidates)
+    if relaxed is not None and (soonest is None or relaxed[0] < soonest[0]):
+        return relaxed
+    return None if soonest is None else (soonest[0], soonest[2])
+
+
+def _soonest_relaxed(
+    trial: Trial, workload: Workload, candidates: Sequence[Candidate]
+) -> tuple[int, list[NodeState]] | None:
+    """The same in any rack, from when on it looks there."""
+    if workload.relaxes_s is None:
+        return None
+    from_s, contract_s = workload.relaxes_s, workload.min_runtime_s
+    later = [each._replace(cost=(max(each.cost[0], from_s),)) for each in candidates]
+    later = [each for each in later if not meets_window(each.node, each.cost[0], each.cost[0] + contract_s)]
+    return _soonest_among(trial, workload, later)
+
+
+def _soonest_among(
+    trial: Trial, workload: Workload, candidates: Sequence[Candidate]
+) -> tuple[int, list[NodeState]] | None:
+    """The same of these nodes, of those that leave the reserve of high-end devices."""
     snapshot, size_milli = trial.snapshot, workload.size_milli
-    nodes = choose_whole_nodes((Candidate((at_s,), (), node) for at_s, node in ready), size_milli)
-    if nodes is None or leaves_reserve(snapshot, workload, nodes):
-        return nodes
-    names = without_reserved(snapshot, [node for _, node in ready])
-    return choose_whole_nodes((Candidate((at_s,), (), node) for at_s, node in ready if node.name in names), size_milli)
+    nodes = choose_whole_nodes(candidates, size_milli)
+    if nodes is not None and not leaves_reserve(snapshot, workload, nodes):
+        names = without_reserved(snapshot, [each.node for each in candidates])
+        nodes = choose_whole_nodes([each for each in candidates if each.node.name in names], size_milli)
+    if nodes is None:
+        return None
+    instants = {each.node.name: each.cost[0] for each in candidates}
+    return max(instants[node.name] for node in nodes), nodes
 
 
 def certain_at_s(trial: Trial, workload: Workload) -> int | None:
     """The instant of `certain_for` alone."""
-    horizon = None if trial.snapshot.tree.tenants else trial.reaches.at_a_glance(workload)
+    is_apart = bool(trial.snapshot.tree.tenants) or is_bound_to_rack(trial.snapshot, workload)
+    horizon = None if is_apart else trial.reaches.at_a_glance(workload)
     if horizon is not None and horizon.knows(workload.size_milli):
         return horizon.certain_at_s(workload)
     certain = certain_for(trial, workload)
@@ -85,6 +121,7 @@ def is_any_certain(trial: Trial, workload: Workload) -> bool:
         or workload.asks_host
         or is_reserve_kept_from(snapshot, workload)
         or snapshot.tree.tenants
+        or (workload.relaxes_s is None and is_bound_to_rack(snapshot, workload))
         or (restless and any(node.windows for node in restless.values()))
     ):
         return certain_at_s(trial, workload) is not None
@@ -149,11 +186,12 @@ class Outlook:
     It follows the log of changed nodes. Until the promised instant, what it says of a node does not depend on time.
     """
 
-    __slots__ = ("_early_milli", "_is_enough", "_others", "_promise", "_reach", "_seen", "_version")
+    __slots__ = ("_early_milli", "_is_enough", "_others", "_promise", "_reach", "_seen", "_spread", "_version")
 
     def __init__(self, trial: Trial, workload: Workload) -> None:
         """Nothing was looked at yet."""
         self._promise = trial.snapshot.reservations[workload.id]
+        self._spread = workload.spread
         self._reach = trial.reaches.of(workload)
         self._version = self._reach.version
         self._others = _promises_but(trial, self._promise)
@@ -166,6 +204,7 @@ class Outlook:
         reach = trial.reaches.of(workload)
         return (
             self._promise is trial.snapshot.reservations[workload.id]
+            and self._spread == workload.spread
             and self._reach is reach
             and self._version == reach.version
             and self._others == _promises_but(trial, self._promise)
@@ -186,8 +225,20 @@ class Outlook:
                 if at_s is not None and at_s < self._promise.at_s:
                     self._early_milli[node.name] = node.capacity_milli
         self._seen = len(snapshot.nodes.changes)
-        self._is_enough = sum(self._early_milli.values()) >= workload.size_milli
+        self._is_enough = self._most_early_milli(snapshot, workload) >= workload.size_milli
         return self._is_enough
+
+    def _most_early_milli(self, snapshot: Snapshot, workload: Workload) -> int:
+        """What is certain before, where the workload looks: in all, or, while it is bound to one, in any one rack."""
+        relaxes_s = workload.relaxes_s
+        relaxes_before = relaxes_s is not None and relaxes_s < self._promise.at_s
+        if relaxes_before or not is_bound_to_rack(snapshot, workload):
+            return sum(self._early_milli.values())
+        racks_milli: dict[str, int] = {}
+        for name, milli in self._early_milli.items():
+            rack = snapshot.nodes.by_name[name].rack
+            racks_milli[rack] = racks_milli.get(rack, 0) + milli
+        return max(racks_milli.values(), default=0)
 
 
 def may_be_earlier(trial: Trial, workload: Workload) -> bool:

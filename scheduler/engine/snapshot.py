@@ -6,7 +6,7 @@ The live loop builds one for every pass (`Snapshot.build`); the simulator keeps 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 from typing import Any
@@ -17,6 +17,7 @@ from .policies.cassini import Network
 from .policies.classes import Classes
 from .policies.crowds import NOBODY, Crowd, Crowds
 from .policies.leaf import LeafOrder
+from .policies.locality import ANY_RACK, Gang
 from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
 from .tree import BudgetTree, TreeNode
@@ -60,6 +61,7 @@ class Snapshot:
         leaf_order: who goes first inside a leaf, of one priority; None is by first submission (section 3, rule 3).
         crowds: who contends inside leaves, where the order has rounds; else None.
         tree_order: which sibling goes first (`policy.TREE_ORDERS`).
+        locality_waits_s: after what waits those that wait look further (policies/locality.py); none is never.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Snapshot:
         half_life_s: int | None = None,
         crowds: Mapping[str, Crowd] | None = None,
         tree_order: str = "lookback",
+        locality_waits_s: Sequence[int] = (),
     ) -> None:
         """An idle cluster with an empty queue and no past; `crowds` as `build` has it."""
         rows = list(nodes)
@@ -82,6 +85,7 @@ class Snapshot:
         self.lookback_s = lookback_s
         self.half_life_s = half_life_s
         self.tree_order = tree_order
+        self.locality_waits_s = tuple(locality_waits_s)
         self.tree = BudgetTree(tree, lookback_s, now_s, half_life_s, tree_order_of(tree_order, rows))
         self.nodes = Nodes(rows, now_s)
         self.names = names or {}
@@ -108,6 +112,7 @@ class Snapshot:
         self.kept: Any = None  # likewise, what is matched to private cells (private.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, kind, id): what time alone will change
         self._changes_s: dict[str, int] = {}  # when time alone gives one that waits another place in its leaf
+        self._relaxes_s: dict[str, int] = {}  # when one that waits looks further
         self.crowds: Crowds | None = None
         if leaf_order is not None and leaf_order.round_s is not None:
             self.crowds = Crowds(leaf_order.round_s, now_s, crowds or {})
@@ -135,6 +140,7 @@ class Snapshot:
         half_life_s: int | None = None,
         crowds: Mapping[str, Crowd] | None = None,
         tree_order: str = "lookback",
+        locality_waits_s: Sequence[int] = (),
     ) -> Snapshot:
         """A snapshot from frozen values, as rows give them.
 
@@ -154,7 +160,7 @@ class Snapshot:
             leaf_order: who goes first inside a leaf, of one priority; None is by first submission.
             half_life_s: the policy's `decay_s`.
             crowds: who contended inside each leaf at the beginning of the round, where the order has rounds.
-            tree_order: the policy's; `decide` refuses another.
+            tree_order, locality_waits_s: the policy's; `decide` refuses others.
 
         Raises:
             ValueError: values that contradict each other; names which.
@@ -170,6 +176,7 @@ class Snapshot:
             half_life_s=half_life_s,
             crowds=crowds,
             tree_order=tree_order,
+            locality_waits_s=locality_waits_s,
         )
         snapshot.tree.add_ended_use(use)
         for run in runs:
@@ -221,6 +228,8 @@ class Snapshot:
                 self._rank_run(self.runs[name])
             elif kind == "turn":
                 self._rank_again(self.queued[name])
+            elif kind == "spread":
+                self._replace(self.queued[name], self._relaxed(self.queued[name]))
             elif kind == "round":
                 self._begin_round()
             else:
@@ -228,7 +237,7 @@ class Snapshot:
         self.now_s = now_s
 
     def next_timer_s(self) -> int | None:
-        """The next instant at which a contract ends, or a node or a place in a leaf changes by time alone."""
+        """The next instant at which time alone changes something: a contract, a node, a place in a leaf, a level."""
         while self._timers and not self._still_counts(*self._timers[0]):
             heappop(self._timers)
         return self._timers[0][0] if self._timers else None
@@ -239,6 +248,8 @@ class Snapshot:
             return name in self.runs and self.runs[name].leave_by_s is None
         if kind == "turn":
             return self._changes_s.get(name) == at_s
+        if kind == "spread":
+            return self._relaxes_s.get(name) == at_s
         if kind == "round":
             return True
         if kind == "run":
@@ -268,6 +279,8 @@ class Snapshot:
             raise ValueError(f"workload {workload.id!r} is in the queue twice")
         if self.leaf_order is not None:
             workload = self._ranked(workload, self.leaf_order)
+        if self.locality_waits_s or workload.spread != ANY_RACK:
+            workload = self._relaxed(workload)
         self.queued[workload.id] = workload
         queue = self.queues.get(leaf.id)
         if queue is None:
@@ -311,17 +324,38 @@ class Snapshot:
     def _rank_again(self, workload: Workload) -> None:
         """Time has passed: give one that waits the place in its leaf that it has from now on."""
         assert self.leaf_order is not None
-        ranked = self._ranked(workload, self.leaf_order)
-        if ranked is workload:
+        self._replace(workload, self._ranked(workload, self.leaf_order))
+
+    def _replace(self, workload: Workload, other: Workload) -> None:
+        """One that waits has another place, or looks further, from now on."""
+        if other is workload:
             return
         queue = self.queues[workload.leaf]
         entries = queue.of(workload)
         del entries[bisect_left(entries, entry_of(workload))]
-        insort(entries, entry_of(ranked))
+        insort(entries, entry_of(other))
         if workload.id not in self.claims:
             queue.leave_group(workload, self.told)
-            queue.join_group(ranked, self.told)
-        self.queued[workload.id] = ranked
+            queue.join_group(other, self.told)
+        self.queued[workload.id] = other
+
+    def _relaxed(self, workload: Workload) -> Workload:
+        """The same with the level at which it looks for devices from now on."""
+        asks = self.gang(workload).asks(workload.waits_since_s, self.now_s)
+        if asks.relaxes_s is None:
+            self._relaxes_s.pop(workload.id, None)
+        elif self._relaxes_s.get(workload.id) != asks.relaxes_s:
+            self._relaxes_s[workload.id] = asks.relaxes_s
+            heappush(self._timers, (asks.relaxes_s, "spread", workload.id))
+        if asks == (workload.spread, workload.relaxes_s):
+            return workload
+        return replace(workload, spread=asks.level, relaxes_s=asks.relaxes_s)
+
+    def gang(self, workload: Workload) -> Gang:
+        """What decides how far a workload looks."""
+        fits_rack, is_pinned = self.nodes.has_rack_for(workload), workload.node is not None
+        sizes = workload.size_milli, self.nodes.largest_milli
+        return Gang(self.locality_waits_s, workload.locality, *sizes, fits_rack, is_pinned)
 
     def _begin_round(self) -> None:
         """Everybody's place in a leaf is worked out anew."""
@@ -371,6 +405,7 @@ class Snapshot:
         if not queue.funded and not queue.unallocated:
             del self.queues[workload.leaf]
         self._changes_s.pop(workload_id, None)
+        self._relaxes_s.pop(workload_id, None)
         self._contend(workload.leaf, -1)
         return workload
 

@@ -169,6 +169,9 @@ class Workload:
     `urgency` is priority and level in one. `cpu_milli` (thousandths of a core) and `memory_mib` are asked for beside
     the devices, on each node that it holds; 0 asks for none. `gpu_classes` are those that it can run on, by name; none
     is all. `is_high` says that it needs the fast ones: where the policy ranks classes, it tries these first.
+    `locality` is how far its owner lets it be spread (locality.py), where the policy relaxes by wait; it has waited
+    since `since_s`, or, where that is None, since it was submitted. `spread` and `relaxes_s` are set where it is
+    queued: the level at which it looks now, and from when on it looks further.
     """
 
     id: str
@@ -185,11 +188,20 @@ class Workload:
     memory_mib: int = 0
     gpu_classes: tuple[str, ...] = ()
     is_high: bool = False
+    locality: int = 1
+    since_s: int | None = None
+    spread: int = 1
+    relaxes_s: int | None = None
     urgency: int = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Put priority and level in one."""
         object.__setattr__(self, "urgency", urgency_of(self.priority, self.level))
+
+    @property
+    def waits_since_s(self) -> int:
+        """From when on its wait counts, where that relaxes how far it looks."""
+        return self.submitted_s if self.since_s is None else self.since_s
 
     @property
     def asks_host(self) -> bool:
@@ -202,7 +214,7 @@ class Run:
     """One holding of devices, not yet ended.
 
     Attributes:
-        holdings: amount by node name; whole nodes for gangs larger than a node.
+        holdings: amount by node name; whole nodes for gangs larger than a node, but for those that are spread.
         started_s: when it began to hold its devices (charged from here).
         running_s: when every rank really ran, so that the contract ends at running_s + min_runtime_s;
             None while it is starting up.

@@ -9,7 +9,8 @@ from .classes import is_reserve_kept_from
 from .explain import Explainer
 from .host import is_anywhere, is_large_enough
 from .maxima import excess, would_hold_milli
-from .placing import allowance_milli, is_whole_nodes, place_on_free
+from .placing import allowance_milli, is_bound_to_rack, is_whole_nodes, place_on_free
+from .policies.locality import ONE_RACK, TWICE
 from .preemption import find_taking, is_out_of_reach
 from .private import cells_aside, keeps_from
 from .queues import Group
@@ -18,9 +19,10 @@ from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .trial import Trial
 from .values import DEVICE_MILLI, Action, Decision, Reason, Reservation, Workload
 
-Shape = tuple[str, int, int, int, str | None, int, int, tuple[str, ...], bool]
+Shape = tuple[str, int, int, int, str | None, int, int, tuple[str, ...], bool, int, int | None]
 """What two workloads must have in common to wait for the same reason: leaf, size, contract, urgency, pin, cores,
-memory, classes, and whether they need the fast ones."""
+memory, classes, whether they need the fast ones, how far they may be spread, and, of those bound to one rack, from when
+on further."""
 Answer = TypeVar("Answer")
 SETTLED = (Code.WAITING_NODES, Code.TOO_LARGE, Code.WAITING_MAXIMUM)
 """Whatever contracts end or were promised: it waits for something else."""
@@ -56,6 +58,8 @@ class WaitingCodes:
             workload.memory_mib,
             workload.gpu_classes,
             workload.is_high,
+            workload.spread,
+            workload.relaxes_s if workload.spread == ONE_RACK else None,
         )
 
     def _once(self, question: str, workload: Workload, answer: Callable[[Workload], Answer]) -> Answer:
@@ -85,6 +89,7 @@ class WaitingCodes:
             and workload.node is None
             and not workload.asks_host
             and not is_reserve_kept_from(self._snapshot, workload)
+            and workload.spread < TWICE
             and not is_whole_nodes(self._snapshot, workload.size_milli)
         )
 
@@ -128,7 +133,8 @@ class WaitingCodes:
         if not nodes.restless:
             return None
         in_all_milli, most_milli = self._fit_milli(workload)
-        room_milli = in_all_milli if is_whole_nodes(self._snapshot, workload.size_milli) else most_milli
+        is_on_several = workload.spread >= TWICE or is_whole_nodes(self._snapshot, workload.size_milli)
+        room_milli = in_all_milli if is_on_several else most_milli
         return None if room_milli >= workload.size_milli else Code.WAITING_NODES
 
     def _fit_milli(self, workload: Workload) -> tuple[int, int]:
@@ -173,7 +179,7 @@ class Waits:
             code = self._own_code(codes[shape], promise)
             if told is not None and told.get(workload.id) == code:
                 continue
-            key = (code, shape, workload.id if promise is not None else "")
+            key = (code, shape, workload.id if promise is not None else "", workload.relaxes_s)
             if key not in reasons:
                 reasons[key] = self._reason(workload, code, promise)
             found.append(Decision(workload=workload.id, action=Action.WAIT, reason=reasons[key], place=place or None))
@@ -228,7 +234,7 @@ class Waits:
             own = self._own_code(code, promise_to_it)
             if told.get(workload.id) == own:
                 continue
-            if promise_to_it is not None:
+            if promise_to_it is not None or workload.relaxes_s is not None:  # its instants are its own
                 said = self._reason(workload, own, promise_to_it)
             else:
                 said = reason = reason or self._reason(workload, own, None)
@@ -322,8 +328,16 @@ class Waits:
         return [code or found[self._codes.shape(closer[index])] for index, code in enumerate(codes)]
 
     def _own_code(self, code: Code, promise: Reservation | None) -> Code:
-        """The code of one of a shape: what was promised to it comes before what the others are told."""
-        return Code.WAITING_CAPACITY if promise is not None and code is not Code.WAITING_NODES else code
+        """The code of one of a shape: what was promised to it comes before what the others are told.
+
+        But for a gang that might have enough at once in several racks, and looks in one: that is what it waits for.
+        """
+        if promise is None or code is Code.WAITING_NODES:
+            return code
+        snapshot = self._trial.snapshot
+        if code is Code.WAITING_PLACEMENT and is_bound_to_rack(snapshot, snapshot.queued[promise.workload]):
+            return code
+        return Code.WAITING_CAPACITY
 
     def _by_shape(self, waiting: Sequence[Workload]) -> dict[Shape, Code]:
         """The code of every shape that waits."""
@@ -374,6 +388,8 @@ class Waits:
             return self._explainer.promised(workload, promise.holdings, promise.at_s, promise.counts_on)
         if not workload.min_runtime_s or code in SETTLED:
             return self._explainer.waits(workload, code, None)
+        if promise is not None:
+            return self._explainer.waits(workload, code, promise.at_s)
         at_s = self._codes.certain_at_s(workload) if self._codes.is_any_certain(workload) else None
         return self._explainer.waits(workload, code, at_s)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
-from scheduler.simulator.study import fragmentation, gaming, network, packing, sharing_engine
+from scheduler.simulator.study import fragmentation, gaming, network, packing, relaxing, sharing_engine
 from scheduler.simulator.study.strategies import Strategy
 from scheduler.simulator.variants import jittered, with_policy
 
@@ -140,7 +140,21 @@ class ReplayRun(NamedTuple):
         return packing.replay(source.pods.nodes, source.pods.ran)
 
 
-Run = FragmentationRun | GamingRun | NetworkRun | PairsRun | SharingRun | PackingRun | ReplayRun
+class LocalityRun(NamedTuple):
+    """One run of the study of locality."""
+
+    seed: int
+    variant: relaxing.Variant
+    spreading_cost: bool
+
+    def carry_out(self, source: Source, first_seed: int) -> dict[str, Any]:
+        """Its figures."""
+        scenario = source.of(self.seed, first_seed)
+        found = relaxing.run(scenario, self.variant, spreading_cost=self.spreading_cost)
+        return {"seed": self.seed, **found}
+
+
+Run = FragmentationRun | GamingRun | LocalityRun | NetworkRun | PairsRun | SharingRun | PackingRun | ReplayRun
 
 
 def carry_out_all(

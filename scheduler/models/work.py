@@ -59,6 +59,9 @@ class Workload(models.Model):
     node = models.ForeignKey(Node, models.PROTECT, null=True, blank=True, related_name="pinned", help_text="pin")
     cpu_milli_per_rank = models.PositiveIntegerField(default=0)
     memory_mib_per_rank = models.PositiveIntegerField(default=0)
+    locality = models.PositiveSmallIntegerField(
+        default=1, db_default=1, help_text="how far its owner lets it be spread, where waiting relaxes that: 0 to 3"
+    )
     gpu_classes = ArrayField(
         models.CharField(max_length=60), default=list, db_default=[], help_text="those that it can run on; none is all"
     )
@@ -112,7 +115,7 @@ class Workload(models.Model):
     )
     requeued_at = SecondField(null=True, blank=True, help_text="when its last run ended, and it returned to the queue")
     predicted_s = models.PositiveIntegerField(
-        null=True, blank=True, help_text="how long it was thought to execute, where the order inside its leaf asks"
+        null=True, blank=True, help_text="how long it was thought to execute, where that is asked"
     )
     reason_code = models.CharField(max_length=40, blank=True)
     reason_text = models.TextField(blank=True)
@@ -142,6 +145,7 @@ class Workload(models.Model):
         ]
         constraints = [
             models.CheckConstraint(name="workload_asks_for_something", condition=Q(size_milli__gt=0)),
+            models.CheckConstraint(name="workload_locality_is_a_level", condition=Q(locality__lte=3)),
             models.CheckConstraint(
                 name="a_fraction_is_of_one_device",
                 condition=Q(size_milli__lt=WHOLE_DEVICE_MILLI)

@@ -109,7 +109,7 @@ def _work(cluster: Cluster, snapshot: Snapshot, now_s: int) -> list[Standing]:
         for row in Workload.objects.filter(cluster=cluster, state__in=Workload.OPEN_STATES).only(
             "code", "owner_id", "workload_class", "resumable", "progress_s", "priority", "time_limit_s",
             "size_milli", "min_runtime_s", "submitted_at", "first_started_at", "cancel_asked_at", "node", "gpu_classes",
-            "needs_fast",
+            "needs_fast", "locality", "requeued_at",
         ).select_related("node")
     }  # fmt: skip
     reasons = dict(
@@ -130,7 +130,8 @@ def _work(cluster: Cluster, snapshot: Snapshot, now_s: int) -> list[Standing]:
 def _standing(row: Workload, leaf: str, run: Any, reason: str, now_s: int) -> Standing:
     submitted_s = min(0, int(row.submitted_at.timestamp()) - now_s)
     first_s = None if row.first_started_at is None else min(0, int(row.first_started_at.timestamp()) - now_s)
-    before = Before(submitted_s, first_s, row.progress_s)
+    requeued_s = None if row.requeued_at is None else min(0, int(row.requeued_at.timestamp()) - now_s)
+    before = Before(submitted_s, first_s, row.progress_s, waits_since_s=requeued_s)
     going_s = 0
     if run is not None:
         running_s = None if run.running_s is None else run.running_s - now_s
@@ -155,6 +156,7 @@ def _standing(row: Workload, leaf: str, run: Any, reason: str, now_s: int) -> St
         limit_s=row.time_limit_s,
         gpu_classes=tuple(row.gpu_classes),
         is_high=row.needs_fast,
+        locality=row.locality,
     )
 
 
@@ -189,9 +191,10 @@ def _past(cluster: Cluster, now: datetime, positions: Positions, leaves: set[str
     found = []
     for row in rows.order_by("-submitted_at", "-pk").values_list(
         "pk", "submitted_at", "owner_id", "leaf_id", "workload_class", "size_milli", "min_runtime_s", "priority",
-        "resumable", "state", "progress_s",
+        "resumable", "state", "progress_s", "locality",
     )[:MOST_PAST]:  # fmt: skip
-        pk, submitted_at, owner_id, leaf_id, kind, size_milli, min_runtime_s, priority, resumable, state, done_s = row
+        pk, submitted_at, owner_id, leaf_id, kind, size_milli, min_runtime_s, priority, resumable, state, *rest = row
+        done_s, locality = rest
         try:
             leaf = positions.of_leaf(leaf_id)
         except LookupError:
@@ -207,6 +210,7 @@ def _past(cluster: Cluster, now: datetime, positions: Positions, leaves: set[str
                 is_resumable=resumable,
                 work_s=worked.get(pk, 0) if has_ended else None,
                 done_s=0 if has_ended else done_s,
+                locality=locality,
             )
         )
     return found

@@ -26,7 +26,7 @@ SHORTEST_S = 60
 WORKLOAD = (
     "pk", "code", "leaf_id", "size_milli", "min_runtime_s", "priority", "node__name", "resumable", "state",
     "submitted_at", "first_started_at", "ended_at", "progress_s", "time_limit_s",
-    "cpu_milli_per_rank", "memory_mib_per_rank", "gpu_classes", "needs_fast", "owner_id", "name",
+    "cpu_milli_per_rank", "memory_mib_per_rank", "gpu_classes", "needs_fast", "owner_id", "name", "locality",
 )  # fmt: skip
 RUN = (
     "pk", "workload_id", "number", "size_milli", "funded", "started_at", "running_at", "contract_ends_at",
@@ -93,6 +93,7 @@ class Work:
     is_high: bool
     user: str
     group: str
+    locality: int
     now_s: int
     runs: list[Held] = field(default_factory=list)
 
@@ -172,13 +173,14 @@ def read(cluster: Cluster, start: datetime, end: datetime, nodes: set[str], now:
         is_high,
         owner_id,
         name,
+        locality,
     ) in rows.values_list(*WORKLOAD):
         instants = [second(submitted_at), second(first_started_at), second(ended_at)]
         # Whoever reads the scenario learns what recurs, and not what it is called.
         user = users.setdefault(owner_id, f"u{len(users)}")
         group = groups.setdefault(name, f"g{len(groups)}")
         asks = [cpu, mib, tuple(gpu_classes), is_high]
-        works[pk] = Work(*[*what, *instants, progress_s, limit_s, *asks, user, group, second(now)])
+        works[pk] = Work(*[*what, *instants, progress_s, limit_s, *asks, user, group, locality, second(now)])
     runs = Run.objects.filter(workload__in=rows.order_by().values("pk")).order_by("started_at", "pk")
     found = list(runs.values_list(*RUN))
     holdings, _ = holdings_of([row[0] for row in found])
@@ -258,6 +260,7 @@ def _job(work: Work, leaf: str, likely: _Likely, startup_s: int, exit_s: int) ->
         memory_mib=work.memory_mib,
         gpu_classes=work.gpu_classes,
         is_high=work.is_high,
+        locality=work.locality,
     )
 
 

@@ -15,7 +15,7 @@ from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.services.checks import REORDERING
 from scheduler.advisor import MAX_FILES
-from scheduler.engine import cassini
+from scheduler.engine import cassini, locality
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
 
 NAME_LENGTH = 120
@@ -69,6 +69,7 @@ class Asked:
     program: Mapping[str, str | bytes] = field(default_factory=dict)
     communication: Mapping[str, Any] | None = None
     retries: int = 0
+    locality: int = locality.ANY_RACK
     canary: bool = False
     after_passed: bool = False
     demo: bool = False
@@ -102,6 +103,7 @@ def columns(request: Asked) -> dict[str, Any]:
         "environment": dict(request.environment),
         "communication": request.communication and cassini.written_profile(cassini.read_profile(request.communication)),
         "retries": request.retries,
+        "locality": request.locality,
         "demo": request.demo,
         "idempotency_key": request.idempotency_key,
     }
@@ -120,6 +122,7 @@ def check(request: Asked) -> None:
     whole("memory_mib_per_rank", request.memory_mib_per_rank, 0, LARGEST_AMOUNT)
     whole("retries", request.retries, 0, RETRIES_MAX)
     _check_classes(request)
+    whole("locality", request.locality, min(locality.LEVELS_OF_LOCALITY), max(locality.LEVELS_OF_LOCALITY))
     if request.time_limit_s is not None:
         whole("time_limit_s", request.time_limit_s, 1, LARGEST_S)
         if request.time_limit_s < request.min_runtime_s:

@@ -41,12 +41,24 @@ def predicted_s(cluster: Cluster, owner: Person | None, name: str, at: datetime)
 
     By those that finished of both, else of that name, else of that owner, else by all; 600 s with no past at all.
     """
-    predictor = Predictor()
     owner_id = 0 if owner is None else owner.pk
+    return _learned(cluster, owner_id, name, at)[0].predict(name, str(owner_id))
+
+
+def thought_s(cluster: Cluster, owner: Person | None, name: str, at: datetime) -> int | None:
+    """The same; None with no past at all."""
+    owner_id = 0 if owner is None else owner.pk
+    predictor, has_past = _learned(cluster, owner_id, name, at)
+    return predictor.predict(name, str(owner_id)) if has_past else None
+
+
+def _learned(cluster: Cluster, owner_id: int, name: str, at: datetime) -> tuple[Predictor, bool]:
+    """What the past of both has taught, and whether there is any."""
+    predictor = Predictor()
     rows = _ended(cluster, at, OF_THESE, name=name, owner=owner_id) or _ended(cluster, at)
     for of_name, of_owner, executed_s, _ in rows:
         predictor.learn(of_name, str(of_owner), executed_s)
-    return predictor.predict(name, str(owner_id))
+    return predictor, bool(rows)
 
 
 def services(cluster: Cluster, at: datetime) -> list[int]:

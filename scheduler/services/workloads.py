@@ -20,6 +20,7 @@ from budgets.errors import InputError, NotAllowed
 from budgets.models import BudgetNode, Cluster, Limit, Person
 from scheduler import failure_words
 from scheduler.engine import Policy, Reason, refusal
+from scheduler.engine import locality as engine_locality
 from scheduler.models import WHOLE_DEVICE_MILLI, Advice, Decision, Node, Run, Workload
 from scheduler.services import advice, agents, asked, efficiency, events, policies, predictions, runs
 from scheduler.services.advice import Look
@@ -94,6 +95,7 @@ def submit(
     program: Mapping[str, str | bytes] | None = None,
     communication: Mapping[str, Any] | None = None,
     retries: int = 0,
+    locality: int = engine_locality.ANY_RACK,
     canary: bool = False,
     demo: bool = False,
     idempotency_key: str = "",
@@ -129,6 +131,7 @@ def submit(
         communication: what it sends in each iteration, measured where nobody else used the network, as
             `engine.cassini.read_profile` has it; what starts beside it is shifted by that. None is unsaid.
         retries: how often it is tried again where it failed by no fault of its own (services.retries), at most 3.
+        locality: how far it may be spread, where the policy relaxes by wait (engine/policies/locality.py): 0 to 3.
         canary: it enters the queue only if the same command has run on one device before, without an error, to its end
             or for CANARY_S; else it is held until its owner releases it (`services.retries`).
         demo: its command is one of the demo's own.
@@ -165,6 +168,7 @@ def submit(
         program=program or {},
         communication=communication,
         retries=retries,
+        locality=locality,
         canary=canary,
         demo=demo,
         idempotency_key=idempotency_key,
@@ -259,6 +263,8 @@ def _at_the_door(request: Asked, leaf: BudgetNode, at: datetime, found: Look) ->
     predicted_s = None
     if room.policy.leaf_order in predictions.ASKED_BY:
         predicted_s = predictions.predicted_s(request.cluster, request.owner, request.name, at)
+    elif room.policy.locality_waits_s and request.locality > engine_locality.ANY_RACK:  # its owner is told a price
+        predicted_s = predictions.thought_s(request.cluster, request.owner, request.name, at)
     used_percent = None
     if request.needs_fast is None and room.policy.class_order and room.policy.high_efficiency_percent:
         used_percent = efficiency.percent_used(request.cluster, request.owner, request.name, at)

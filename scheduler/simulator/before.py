@@ -5,6 +5,8 @@ needed, with `since` for one that holds devices:
 
     "before": {"submitted": "-3h", "first_start": "-2h", "done": "30m",
                "holds": {"h1": 8}, "since": "-1h", "running": "-59m", "funded": true}
+
+One that waits may have `waits_since` in place of the last line: when its last run ended, if it has run.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Before:
         holdings: what it holds (thousandths by node's name); empty if it waits.
         since_s, running_s: when that run began, and when every rank ran (None: it is starting up).
         is_funded: whether that run is charged.
+        waits_since_s: when its last run ended, of one that waits; None for one that has not run.
     """
 
     submitted_s: int
@@ -37,6 +40,7 @@ class Before:
     since_s: int = 0
     running_s: int | None = None
     is_funded: bool = True
+    waits_since_s: int | None = None
 
 
 def read_before(value: object, path: str) -> Before:
@@ -57,6 +61,7 @@ def read_before(value: object, path: str) -> Before:
         since_s=since_s,
         running_s=given.take("running", _past, None) if holdings else None,
         is_funded=given.take("funded", flag, True) if holdings else True,
+        waits_since_s=None if holdings else given.take("waits_since", _past, None),
     )
     given.finish()
     first_s = since_s if found.first_start_s is None else found.first_start_s

@@ -20,12 +20,13 @@ from scheduler.engine import (
     Workload,
     classes_of,
     leaf_order_of,
+    locality,
     network_of,
 )
 
 from .before import Before
 from .records import Demand, JobRecord, LoggedDecision, Outcome, RunRecord
-from .scenario import Happening, Scenario
+from .scenario import Happening, Job, Scenario
 from .schedulers import scheduler_for
 
 ENDS, HEALTH, SHARES, CANCELS, SUBMISSIONS, CONTRACT_ENDS = range(6)
@@ -69,6 +70,7 @@ class Effects:
             half_life_s=self.policy.decay_s,
             tree_order=self.policy.tree_order,
             leaf_order=leaf_order,
+            locality_waits_s=self.policy.locality_waits_s if scenario.scheduler == "contracts" else (),
         )
         said = {job.id: job.communication for job in scenario.jobs if job.communication is not None}
         self.snapshot.network = network_of(self.policy, said)
@@ -128,9 +130,17 @@ class Effects:
                 memory_mib=job.memory_mib,
                 gpu_classes=job.gpu_classes,
                 is_high=job.is_high,
+                locality=job.locality,
+                since_s=self._waits_since_s(record),
             )
         )
         record.state = "queued"
+
+    def _waits_since_s(self, record: JobRecord) -> int | None:
+        """When its last run ended; None where it has not run."""
+        if record.runs:
+            return record.runs[-1].end_s
+        return None if record.job.before is None else record.job.before.waits_since_s
 
     def _service(self, record: JobRecord) -> Service:
         """What an order inside a leaf may go by.
@@ -246,6 +256,7 @@ class Effects:
             holdings=holdings,
             is_funded=funded,
             size_milli=sum(holdings.values()),
+            price_milli=self._price_milli(job, len(holdings)),
         )
         record.runs.append(run)
         self.runs[run.id] = run
@@ -269,6 +280,13 @@ class Effects:
             )
         )
         return run
+
+    def _price_milli(self, job: Job, servers: int) -> int:
+        """How many times the time its work takes on so many nodes, in thousandths: more only where it is spread."""
+        fewest = locality.fewest_nodes(job.size_milli, self.snapshot.nodes.largest_milli)
+        if servers <= fewest or not self.scenario.spreading_cost:
+            return 1_000
+        return locality.price_milli(fewest, servers)
 
     def _take_over(self, record: JobRecord, before: Before) -> None:
         """A workload of before the start waits, or holds its devices, as its scenario says."""
@@ -303,7 +321,7 @@ class Effects:
             run.contract_end_s = running_s + record.job.min_runtime_s
             if run.contract_end_s >= self.now_s:
                 self._at(run.contract_end_s, CONTRACT_ENDS, lambda: None)  # so that a pass looks at it
-        end_s = running_s + record.job.duration_s - record.progress_s
+        end_s = running_s + run.takes_s(record.job.duration_s - record.progress_s)
         self._at(max(end_s, self.now_s), ENDS, lambda: self._finish(run))
 
     def _finish(self, run: RunRecord) -> None:
@@ -330,7 +348,7 @@ class Effects:
 
     def _save(self, run: RunRecord) -> None:
         if run.running_s is not None and not run.is_leaving:
-            run.job.progress_s += self.now_s - run.running_s
+            run.job.progress_s += run.work_s(self.now_s - run.running_s)
 
     def _end_run(self, run: RunRecord, reason: str) -> None:
         run.end_s = self.now_s

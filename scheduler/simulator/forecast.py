@@ -38,6 +38,7 @@ class Standing:
         is_cancelled: it does not return when it has left.
         limit_s: its time limit, if it has one.
         gpu_classes, is_high: as the engine's `Workload` has them.
+        locality: how far its owner lets it be spread.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Standing:
     limit_s: int | None = None
     gpu_classes: tuple[str, ...] = ()
     is_high: bool = False
+    locality: int = 1
 
     @property
     def waits(self) -> bool:
@@ -155,6 +157,7 @@ def _standing_job(present: Present, each: Standing, chance: Chance) -> Job:
         is_resumable=each.is_resumable,
         priority=each.priority,
         node=each.node,
+        locality=each.locality,
         exit_delay_s=present.exit_s,
         restart_cost_s=present.restart_s,
         startup_s=present.startup_s,
@@ -179,6 +182,7 @@ def _coming_jobs(present: Present, chance: Chance, horizon_s: int) -> Iterator[J
             submit_s=at_s,
             is_resumable=past.is_resumable,
             priority=past.priority,
+            locality=past.locality,
             exit_delay_s=present.exit_s,
             restart_cost_s=present.restart_s,
             startup_s=present.startup_s,

@@ -118,6 +118,7 @@ class Knowledge:
                         record.job.is_resumable,
                         work_s if has_ended else None,
                         done_s,
+                        record.job.locality,
                     )
                 )
             if is_open:
@@ -212,7 +213,7 @@ def _work_of(run: RunRecord, at_s: int) -> int:
     if run.running_s is None or run.running_s > at_s:
         return 0
     untils = [at_s, *(each for each in (run.told_s, run.end_s) if each is not None)]
-    return max(0, min(untils) - run.running_s)
+    return run.work_s(max(0, min(untils) - run.running_s))
 
 
 def _work_s(record: JobRecord, at_s: int, *, without: RunRecord | None = None) -> int:
@@ -257,6 +258,7 @@ def _standing(record: JobRecord, like: Like, at_s: int) -> Standing:
         is_resumable=job.is_resumable,
         gpu_classes=job.gpu_classes,
         is_high=job.is_high,
+        locality=job.locality,
         going_s=0 if run is None else _work_of(run, at_s),
         leaves_as=(run.end_reason or "drained") if run is not None and is_leaving else "",
         limit_s=None,

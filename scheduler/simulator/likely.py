@@ -97,6 +97,7 @@ class Arrival:
     is_resumable: bool
     work_s: int | None
     done_s: int = 0
+    locality: int = 1
 
 
 class Arrivals:

@@ -7,12 +7,10 @@ well, as only the lucky ones are counted. What a wait of a class is beside that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
-from math import log2
 from statistics import fmean
 from typing import NamedTuple
 
-from scheduler.engine import DEVICE_MILLI
+from scheduler.engine import DEVICE_MILLI, locality
 
 from .comparison import class_of
 from .counted import CountedJob, Stay
@@ -65,9 +63,6 @@ MEASURES: Sequence[Measure] = (
 )
 OF_HISTORY = tuple(each.name for each in MEASURES if each.name not in ("usable", "largest", "lost_gpu_h"))
 """What rows of real runs say; what could have started, and what was repeated, they do not."""
-SPREAD = ((2, 0.4366), (4, 0.4094), (8, 0.2856))
-"""The part of its GPUs that a job of 16 used, by the number of servers over which it was spread (Jeon et al., Analysis
-of large-scale multi-tenant GPU clusters, ATC 2019)."""
 
 
 def measure(outcome: Outcome, samples: Sequence[Sample]) -> Measures:
@@ -152,18 +147,19 @@ def _lost_milli_s(record: JobRecord, end_s: int) -> int:
     if not record.preemptions and len(record.runs) < 2:
         return 0
     before = record.job.before
-    executed_s = (0 if before is None else before.done_s) + sum(_executed_s(run, end_s) for run in record.runs)
+    executed_s = (0 if before is None else before.done_s) + sum(_worked_s(run, end_s) for run in record.runs)
     started_again_s = sum(
         run.running_s - run.start_s for run in record.runs[1:] if run.running_s is not None and run.start_s >= 0
     )
     return (max(0, executed_s - _kept_s(record, end_s)) + started_again_s) * record.runs[-1].size_milli
 
 
-def _executed_s(run: RunRecord, end_s: int) -> int:
+def _worked_s(run: RunRecord, end_s: int) -> int:
+    """What it has done of its work, repeated or not."""
     if run.running_s is None:
         return 0
     until_s = min(each for each in (run.told_s, run.end_s, end_s) if each is not None)
-    return max(0, until_s - run.running_s)
+    return run.work_s(max(0, until_s - run.running_s))
 
 
 def _kept_s(record: JobRecord, end_s: int) -> int:
@@ -172,29 +168,18 @@ def _kept_s(record: JobRecord, end_s: int) -> int:
         return record.job.duration_s
     if record.state in ("preempted", "lost"):
         return 0
-    running = _executed_s(record.runs[-1], end_s) if record.state == "running" else 0
+    running = _worked_s(record.runs[-1], end_s) if record.state == "running" else 0
     return record.progress_s + running
 
 
 def _utilization(runs: Sequence[RunRecord], end_s: int) -> float | None:
-    """What gangs on two servers or more would have used of what they held, by `spread_utilization`.
+    """What gangs on two servers or more would have used of what they held, by `locality.utilization`.
 
     What one on a single server uses hangs on what it is, and is not modelled.
     """
     held = [(run.held_milli_s(end_s), len(run.holdings)) for run in runs if len(run.holdings) > 1]
     whole_milli_s = sum(milli_s for milli_s, _ in held)
-    return _ratio(sum(milli_s * spread_utilization(servers) for milli_s, servers in held), whole_milli_s)
-
-
-def spread_utilization(servers: int) -> float:
-    """The part of its GPUs that a gang uses on two servers or more: straight lines through `SPREAD`, by log2.
-
-    Nothing was published for more than 8 servers: they count as 8.
-    """
-    for (few, at_few), (many, at_many) in pairwise(SPREAD):
-        if servers < many:
-            return at_few + log2(servers / few) / log2(many / few) * (at_many - at_few)
-    return SPREAD[-1][1]
+    return _ratio(sum(milli_s * locality.utilization(servers) for milli_s, servers in held), whole_milli_s)
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -26,11 +26,20 @@ class RunRecord:
     end_reason: str | None = None
     preempted_by: str | None = None
     told_s: int | None = None  # when it was told to stop
+    price_milli: int = 1_000  # how many times the time its work takes where it is spread, in thousandths
 
     @property
     def is_leaving(self) -> bool:
         """Whether it was told to stop."""
         return self.told_s is not None
+
+    def work_s(self, running_s: int) -> int:
+        """What it does of its workload's duration in so many seconds."""
+        return running_s * 1_000 // self.price_milli
+
+    def takes_s(self, work_s: int) -> int:
+        """How long it takes for so much of its workload's duration."""
+        return -(-work_s * self.price_milli // 1_000)
 
     def held_milli_s(self, now_s: int) -> int:
         """What it has held so far, since the scenario's start."""

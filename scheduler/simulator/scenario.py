@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Policy, cassini
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Policy, cassini, locality
 
 from .before import Before, read_before
 from .fields import (
@@ -52,7 +52,8 @@ class Job:
     that was submitted before the start: then `before` says how it stands.
     `exit_delay_s` is None for one that never leaves by itself or when killed. `cpu_milli` and `memory_mib` are asked
     for on each node. `communication` is what it sends in each iteration; None is unsaid. `gpu_classes` are those that
-    it can run on, and `is_high` says that it needs the fast ones, as the engine's `Workload` has them.
+    it can run on, and `is_high` says that it needs the fast ones, as the engine's `Workload` has them. `locality` is
+    how far its owner lets it be spread, where the policy relaxes by wait.
     """
 
     id: str
@@ -80,6 +81,7 @@ class Job:
     communication: cassini.Profile | None = None
     gpu_classes: tuple[str, ...] = ()
     is_high: bool = False
+    locality: int = locality.ANY_RACK
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,10 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A whole file, checked. `unit` is what one of the cluster's devices is called in sentences."""
+    """A whole file, checked. `unit` is what one of the cluster's devices is called in sentences.
+
+    `spreading_cost` says whether what is spread over more nodes than it needs takes longer (locality.py).
+    """
 
     name: str
     nodes: Sequence[Node]
@@ -122,6 +127,7 @@ class Scenario:
     caps_milli: Mapping[str, int] = field(default_factory=dict)
     expect: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "GPU"
+    spreading_cost: bool = True
 
     def with_until(self, until_s: int | None) -> Scenario:
         """The same, ending at another instant."""
@@ -150,6 +156,7 @@ def parse(content: str) -> Scenario:
         events=file.take("events", read_events, []),
         until_s=file.take("until", duration, None),
         caps_milli=caps_milli,
+        spreading_cost=file.take("spreading_cost", flag, True),
         expect=file.take("expect", lambda value, path: dict(Fields(value, path).items()), {}),
     )
     file.finish()
@@ -347,6 +354,10 @@ def _classes(value: object, path: str) -> tuple[str, ...]:
     return tuple(sorted(set(names)))
 
 
+def _durations(value: object, path: str) -> tuple[int, ...]:
+    return tuple(duration(each, where) for each, where in elements(value, path))
+
+
 READ_KNOB: Mapping[str, Any] = {
     "swap_margin": _factor,
     "promote_knob": _factor,
@@ -361,6 +372,7 @@ READ_KNOB: Mapping[str, Any] = {
     "high_efficiency_percent": count,
     "attained_limits": _numbers,
     "service_samples": _numbers,
+    "locality_waits_s": _durations,
 }
 """What reads a knob that is no duration."""
 
@@ -430,6 +442,7 @@ def _job(row: Fields, where: str) -> Job:
         communication=row.take("communication", _communication, None),
         gpu_classes=row.take("gpu_class", _classes, ()),
         is_high=row.take("high", flag, False),
+        locality=row.take("locality", _locality, locality.ANY_RACK),
     )
     row.finish()
     return job
@@ -440,6 +453,13 @@ def _communication(value: object, path: str) -> cassini.Profile:
         return cassini.read_profile(value)
     except cassini.ProfileError as error:
         raise ScenarioError(path, str(error)) from None
+
+
+def _locality(value: object, path: str) -> int:
+    most = max(locality.LEVELS_OF_LOCALITY)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise ScenarioError(path, f"must be 0 to {most}, not {shown(value)}")
+    return value
 
 
 def _level(value: object, path: str) -> int:

@@ -118,8 +118,9 @@ class World(Effects):
         if not self.heap:
             return None
         event_s = self.heap[0][0]
-        if self.snapshot.leaf_order is not None and (timer_s := self.snapshot.next_timer_s()) is not None:
-            event_s = min(event_s, timer_s)  # time gives somebody another place in a leaf
+        moves = self.snapshot.leaf_order is not None or self.snapshot.locality_waits_s
+        if moves and (timer_s := self.snapshot.next_timer_s()) is not None:
+            event_s = min(event_s, timer_s)  # time gives somebody another place in a leaf, or lets it look further
         return self._next_pass_before(event_s)
 
     def _next_pass_before(self, event_s: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Policy, cassini
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Policy, cassini, locality
 
 from .before import Before
 from .report import units
@@ -26,6 +26,8 @@ def as_file(scenario: Scenario) -> dict[str, Any]:
         "events": [_event(event) for event in scenario.events],
         "until": scenario.until_s,
     }
+    if not scenario.spreading_cost:
+        file["spreading_cost"] = False
     return {key: value for key, value in file.items() if value not in ("", {}, [], None)}
 
 
@@ -137,6 +139,7 @@ def _job(job: Job) -> dict[str, Any]:
         ("memory_gib", _gib(job.memory_mib), 0),
         ("gpu_class", list(job.gpu_classes), []),
         ("high", job.is_high, False),
+        ("locality", job.locality, locality.ANY_RACK),
         ("communication", job.communication and cassini.written_profile(job.communication), None),
     )
     return written | {key: value for key, value, default in usual if value != default}
@@ -148,6 +151,8 @@ def _before(before: Before) -> dict[str, Any]:
         written["first_start"] = before.first_start_s
     if before.done_s:
         written["done"] = before.done_s
+    if before.waits_since_s is not None and not before.holdings:
+        written["waits_since"] = before.waits_since_s
     if before.holdings:
         written["holds"] = {name: units(amount_milli) for name, amount_milli in before.holdings.items()}
         written["since"] = before.since_s

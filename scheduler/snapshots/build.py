@@ -55,6 +55,7 @@ class SeenWorkload(NamedTuple):
     requeued_s: int | None = None
     gpu_classes: Sequence[str] = ()
     is_high: bool = False
+    locality: int = 1
     reason_code: str = ""
     reason_text: str = ""
     place: int | None = None
@@ -202,6 +203,7 @@ def build(seen: Seen) -> Snapshot:
         leaf_order=leaf_order_of(seen.policy),
         half_life_s=seen.policy.decay_s,
         tree_order=seen.policy.tree_order,
+        locality_waits_s=seen.policy.locality_waits_s,
         crowds={positions.of_leaf(leaf_id): crowd for leaf_id, crowd in seen.crowds.items()},
     )
     snapshot.network = network_of(seen.policy, seen.profiles)
@@ -275,6 +277,8 @@ def _workload(row: SeenWorkload, seen: Seen, positions: Positions) -> Workload:
         memory_mib=row.memory_mib,
         gpu_classes=tuple(row.gpu_classes),
         is_high=row.is_high,
+        locality=row.locality,
+        since_s=row.requeued_s,
     )
 
 

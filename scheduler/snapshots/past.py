@@ -122,6 +122,7 @@ def _workloads(past: Pass) -> list[SeenWorkload]:
             values.get("requeued_s"),
             rows[pk].gpu_classes,
             rows[pk].needs_fast,
+            rows[pk].locality,
         )
         for pk, values in last.items()
         if values["state"] in ("queued", "held")

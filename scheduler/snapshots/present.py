@@ -158,6 +158,7 @@ WAITING = (
     Second("requeued_at"),
     "gpu_classes",
     "needs_fast",
+    "locality",
     "reason_code",
     "reason_text",
     "place",

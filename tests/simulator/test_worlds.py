@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from scheduler.engine import locality
 from scheduler.simulator import as_json, parse
+from scheduler.simulator.records import RunRecord
 from tests.simulator.worlds import WatchedWorld, calm_worlds, stormy_worlds
 
 WORLDS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,7 +48,9 @@ def check_devices(world: WatchedWorld) -> None:
     changes: dict[str, list[tuple[int, int]]] = {name: [] for name in capacity}
     for run in world.outcome.runs:
         size = run.job.job.size_milli
-        if size <= largest:
+        if is_spread(run, largest):
+            check_spread(world, run, largest)
+        elif size <= largest:
             assert list(run.holdings.values()) == [size]
         else:
             assert sum(run.holdings.values()) >= size
@@ -62,6 +66,52 @@ def check_devices(world: WatchedWorld) -> None:
         for _, change in sorted(steps):  # at one instant, what ends comes before what starts
             held += change
             assert held <= capacity[name], f"{name} held twice"
+
+
+def is_spread(run: RunRecord, largest: int) -> bool:
+    """Whether it is on more nodes than it needs, or shares those of a gang."""
+    return (
+        len(run.holdings) > 1
+        and run.job.job.locality >= locality.TWICE
+        and (sum(run.holdings.values()) < len(run.holdings) * largest)
+    )
+
+
+def waited_s(run: RunRecord) -> int:
+    """How long its workload had been waiting when it started."""
+    earlier = [each for each in run.job.runs if each.start_s < run.start_s]
+    since_s = earlier[-1].end_s if earlier else run.job.submitted_s
+    assert since_s is not None
+    return run.start_s - since_s
+
+
+def check_spread(world: WatchedWorld, run: RunRecord, largest: int) -> None:
+    """It is in equal parts of whole devices, over no more nodes than its wait and its owner allow."""
+    job, capacity = run.job.job, {node.name: node.capacity_milli for node in world.scenario.nodes}
+    if all(amount == capacity[name] for name, amount in run.holdings.items()):
+        return  # whole nodes of several sizes
+    level = locality.level_at(world.policy.locality_waits_s, job.locality, waited_s(run))
+    assert job.node is None
+    assert sum(run.holdings.values()) == job.size_milli
+    assert len(set(run.holdings.values())) == 1, "unequal parts"
+    assert min(run.holdings.values()) % 1_000 == 0
+    assert level >= locality.TWICE
+    assert len(run.holdings) <= locality.most_nodes(level, job.size_milli, largest)
+
+
+def check_racks(world: WatchedWorld) -> None:
+    """Before the first threshold a gang that some rack could hold is in one rack."""
+    waits_s = world.policy.locality_waits_s
+    rack = {node.name: node.rack for node in world.scenario.nodes}
+    racks: dict[str, int] = {}
+    for node in world.scenario.nodes:
+        racks[node.rack] = racks.get(node.rack, 0) + node.capacity_milli
+    for run in world.outcome.runs:
+        job = run.job.job
+        if not waits_s or locality.level_at(waits_s, job.locality, waited_s(run)) != locality.ONE_RACK:
+            continue
+        if max(racks.values()) >= job.size_milli and not job.cpu_milli and not job.memory_mib:
+            assert len({rack[name] for name in run.holdings}) == 1, f"{run.id} is in several racks"
 
 
 def check_books(world: WatchedWorld) -> None:
@@ -83,7 +133,7 @@ def check_work(world: WatchedWorld) -> None:
         if record.state != "finished":
             continue
         worked = sum(
-            (run.told_s if run.told_s is not None else run.end_s or 0) - run.running_s
+            run.work_s((run.told_s if run.told_s is not None else run.end_s or 0) - run.running_s)
             for run in record.runs
             if run.running_s is not None
         )
@@ -127,6 +177,7 @@ def check_every(world: WatchedWorld) -> None:
     """What holds whatever happens."""
     check_contracts(world)
     check_devices(world)
+    check_racks(world)
     check_books(world)
     check_work(world)
     assert world.idle_faults == []

@@ -98,6 +98,8 @@ def workloads(draw: st.DrawFn, leaves: list[str], sizes: list[int], index: int, 
         row["cpus"] = cpus
     if draw(st.sampled_from([False, False, True])):
         row["memory_gib"] = draw(st.sampled_from([8, 24]))
+    if (locality := draw(st.sampled_from([1, 1, 0, 2, 3]))) != 1:
+        row["locality"] = locality
     if (sends := draw(st.sampled_from([None, *SENDS]))) is not None:
         row["communication"] = sends
     if has_classes:
@@ -197,6 +199,7 @@ def calm_worlds(draw: st.DrawFn) -> dict[str, Any]:
             "placement_score": draw(st.sampled_from(["none", "cassini"])),
             "leaf_uplink_gbps": 50,
             **classed,
+            "locality_waits_s": draw(st.sampled_from([[], [], [], [300, 600, 900], [0, 0, 0], [120, 420, 420]])),
         },
         "history": [
             {"leaf": leaf, "gpus": draw(st.integers(1, 9)), "from": "-2h", "to": -60 * draw(st.integers(0, 110))}
@@ -460,6 +463,7 @@ def _rebuilt(world: WatchedWorld) -> Snapshot:
         half_life_s=half_life_s,
         crowds=None if kept.crowds is None else kept.crowds.at_round,
         tree_order=world.policy.tree_order,
+        locality_waits_s=world.policy.locality_waits_s,
     )
 
 

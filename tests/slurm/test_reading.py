@@ -166,6 +166,16 @@ def test_a_script_quotes_whatever_it_is_given() -> None:
         commands.parse_submitted("Submitted batch job 12")
 
 
+def test_a_gang_in_equal_parts_asks_for_so_much_of_each_node_and_shares_it() -> None:
+    job = commands.Submission(commands.Mark("abcdef0123", "A3-1", 0), commands.Shape(4, 4), ["train"], {})
+    argv = commands.submit(job, "/s")
+    assert {"--nodes=4-4", "--gres=gpu:4", "--ntasks-per-node=1"} <= set(argv)
+    assert "--exclusive" not in argv
+    assert "ALLOTMENT_DEVICES=4\n" in script_of(job)
+    cores = commands.Submission(commands.Mark("abcdef0123", "A3-1", 0), commands.Shape(4, 8, "core"), ["train"], {})
+    assert "--cpus-per-task=8" in commands.submit(cores, "/s")
+
+
 def _parts(sample: str) -> some.SearchStrategy[str]:
     """Texts much like a good one: pieces of it, out of place, doubled, cut off, with strange letters between."""
     pieces = some.sampled_from(

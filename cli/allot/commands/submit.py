@@ -45,6 +45,7 @@ OPTIONS = {
     "communication": "--communication",
     "retries": "--retries",
     "canary": "--canary",
+    "locality": "--locality",
     "count": "--array",
     "program": "--program",
 }
@@ -96,6 +97,11 @@ class Memory(click.ParamType):
 @click.option(
     "--retries", type=click.IntRange(0, 3), default=0, metavar="N",
     help="Try it again up to so many times where it failed by no fault of its own.",
+)  # fmt: skip
+@click.option(
+    "--locality", type=click.IntRange(0, 3), default=1, metavar="LEVEL",
+    help="How far it may be spread when it has waited long: 0 the fewest nodes in one rack, 1 in any rack (default), "
+    "2 up to twice the nodes, 3 any number.",
 )  # fmt: skip
 @click.option("--canary", is_flag=True, help="Have it run on one device first, and the gang only if that passed.")
 @click.option(
@@ -203,6 +209,7 @@ def asked(said: dict[str, Any]) -> dict[str, Any]:
         "secrets": dict(secret(each) for each in said["secret"]),
         "communication": communication(said["communication"]),
         "retries": said["retries"],
+        "locality": said["locality"],
         "canary": said["canary"],
         "count": said["array"],
     }
@@ -330,6 +337,8 @@ def tell(app: App, made: list[dict[str, Any]]) -> None:
     charged = f"contract {contract(first['min_runtime_s'])}" if first["min_runtime_s"] else "no contract (unallocated)"
     where = f"{first['state']} on {first['cluster']} for {first['leaf']}"
     put(f"{screen.paint(code, 'bold')}  {where}: {each}{asks_for}, {charged}")
+    for sentence in (first.get("spreading") or {}).get("sentences", []):
+        screen.say(clean(sentence))
     put(
         screen.paint(
             f"  allot why {first['code']}   allot logs -f {first['code']}   allot cancel {first['code']}", "dim"

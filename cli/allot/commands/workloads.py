@@ -135,6 +135,7 @@ def _terms(row: Mapping[str, Any], kind: str) -> list[tuple[str, str]]:
         ("contract", contract(row["min_runtime_s"]) if row["min_runtime_s"] else "none (unallocated)"),
         ("class", row["workload_class"]),
         ("priority", str(row["priority"]) if row["priority"] else ""),
+        ("spreading", clean(" ".join((row.get("spreading") or {}).get("sentences", [])))),
         ("tried again", f"{row['retried']} of {row['retries']} times" if row["retries"] else ""),
     ]
 

@@ -37,6 +37,9 @@ class Command(CommandOnFiles):
         parser.add_argument("--order-at", metavar="INSTANT", help="print the order of the queue at an instant instead")
         parser.add_argument("--until", metavar="INSTANT", help="end then, whatever the file says")
         parser.add_argument("--add", metavar="FILE", help="lay the work in this file over it: its workloads and events")
+        parser.add_argument(
+            "--spreading-cost", choices=("yes", "no"), help="what is spread takes longer (yes, or as the file says)"
+        )
         trace_mode.add_options(parser)
 
     def handle(self, **options: Any) -> None:
@@ -59,6 +62,8 @@ class Command(CommandOnFiles):
         if options["order_at"] is not None:
             self._print_order(scenario, read_duration_option("--order-at", options["order_at"]), options["json"])
             return
+        if options["spreading_cost"] is not None:
+            scenario = replace(scenario, spreading_cost=options["spreading_cost"] == "yes")
         outcome = simulate(scenario)
         if not options["json"]:
             print_result(self.stdout.write, outcome)

@@ -1,4 +1,4 @@
-"""`manage.py study fragmentation|gaming|network|sharing|packing [FILE]`: published questions, and answers.
+"""`manage.py study fragmentation|gaming|locality|network|sharing|packing [FILE]`: published questions, and answers.
 
 FILE is a scenario; without it laboratories are invented. The network is its authors' testbed, who shares are two
 tenants of our own, and what is packed is a trace in the folder `--trace`: these take none. Runs are spread over this
@@ -20,6 +20,7 @@ from scheduler.management.files import CommandOnFiles, fail, read_duration_optio
 from scheduler.management.study_runs import (
     FragmentationRun,
     GamingRun,
+    LocalityRun,
     NetworkRun,
     PackingRun,
     PairsRun,
@@ -43,16 +44,18 @@ from scheduler.simulator.study import (
     packing,
     packing_page,
     page,
+    relaxing,
     sharing,
     sharing_page,
 )
 from scheduler.simulator.sweeps import KNOBS, said
 from scheduler.traces import TraceError, alibaba
 
-STUDIES = ("fragmentation", "gaming", "network", "sharing", "packing")
+STUDIES = ("fragmentation", "gaming", "locality", "network", "sharing", "packing")
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "fragmentation": {"seeds": "1-3", "days": 4, "gpus": 256},
     "gaming": {"seeds": "1-5", "days": 5, "gpus": 64},
+    "locality": {"seeds": "1-3", "days": 4, "gpus": 256},
     "network": {"seeds": "1-3", "minutes": 30},
     "sharing": {"seeds": "1-5", "days": 28},
     "packing": {"seeds": "1-3"},
@@ -62,6 +65,7 @@ OWN_OPTIONS: Mapping[str, Sequence[str]] = {
     "gaming": ("demand", "team", "restart_cost", "max_contract"),
     "network": ("minutes",),
     "packing": ("trace",),
+    "locality": ("spreading_cost",),
 }
 """Options that belong to one study alone."""
 PODS, NODES = "*pod_list*.csv", "*node_list*.csv"
@@ -76,8 +80,8 @@ class Command(CommandOnFiles):
     """Run a study."""
 
     help = (
-        "Study fragmentation under contracts, what gaming a budget gains, what shifts on the network are worth, what "
-        "sharing costs a tenant, or how rules of packing fill a cluster."
+        "Study fragmentation under contracts, what gaming a budget gains, what relaxing locality or shifts on the "
+        "network are worth, what sharing costs a tenant, or how rules of packing fill a cluster."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -94,6 +98,9 @@ class Command(CommandOnFiles):
         parser.add_argument("--minutes", type=int, metavar="M", help="network: for how long gangs come")
         parser.add_argument(
             "--trace", metavar="DIR", help="packing: a folder with Alibaba's lists of pods and of nodes"
+        )
+        parser.add_argument(
+            "--spreading-cost", choices=("yes", "no"), help="locality: what is spread takes longer, as published (yes)"
         )
         parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
         parser.add_argument("--html", metavar="OUT", help="write tables and plots as one HTML file")
@@ -120,7 +127,9 @@ class Command(CommandOnFiles):
             self._sharing(seeds, options)
             return
         source, about = self._source(options, seeds)
-        if name == "fragmentation":
+        if name == "locality":
+            self._locality(source, about, seeds, options)
+        elif name == "fragmentation":
             self._fragmentation(source, about, seeds, options)
         else:
             self._gaming(source, about, seeds, options)
@@ -224,6 +233,20 @@ class Command(CommandOnFiles):
             {"study": "gaming", "about": about, "demands": told},
             page.gaming_page(about, by_demand),
             print_all,
+        )
+
+    # --- locality -----------------------------------------------------------------------------------------------------
+
+    def _locality(self, source: Source, about: str, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
+        costs = options["spreading_cost"] != "no"
+        about += " What is spread takes longer." if costs else " Spreading costs nothing."
+        runs = [LocalityRun(seed, variant, costs) for variant in relaxing.VARIANTS for seed in seeds]
+        found = self._carry_out(runs, source, options)
+        self._hand_out(
+            options,
+            relaxing.as_json(about, found),
+            relaxing.locality_page(about, found),
+            lambda: self._print_titled(relaxing.tables(found)),
         )
 
     # --- network ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,160 @@
+"""Relaxing locality: what waits become shorter by spreading gangs over more nodes, and what that costs in GPU-hours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+from scheduler.engine import locality
+
+from .. import finish_times
+from ..records import JobRecord, Outcome
+from ..report import percentile
+from ..scenario import Scenario
+from ..world import simulate
+from . import charts
+from .page import Table, as_file, as_table, percent
+from .spread import least_middle_most
+
+WAITS_S = (1_800, 3_600, 7_200)
+"""The thresholds where the scenario says none."""
+LABEL_WIDTH = 220
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to run a scenario: without levels, or with all owners allowing one. `level` is None without."""
+
+    name: str
+    level: int | None
+
+
+VARIANTS = (
+    Variant("off: any rack at once", None),
+    Variant("0: one rack", locality.ONE_RACK),
+    Variant("1: then any rack", locality.ANY_RACK),
+    Variant("2: then up to twice the nodes", locality.TWICE),
+    Variant("3: then any number of nodes", locality.ANYWHERE),
+)
+
+
+def varied(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> Scenario:
+    """The scenario under contracts, relaxed so."""
+    if variant.level is None:
+        return replace(scenario, scheduler="contracts", policy=replace(scenario.policy, locality_waits_s=()))
+    return replace(
+        scenario,
+        scheduler="contracts",
+        policy=replace(scenario.policy, locality_waits_s=scenario.policy.locality_waits_s or WAITS_S),
+        jobs=[replace(job, locality=variant.level) for job in scenario.jobs],
+        spreading_cost=spreading_cost,
+    )
+
+
+def run(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> dict[str, Any]:
+    """Simulate one variant; its figures."""
+    outcome = simulate(varied(scenario, variant, spreading_cost=spreading_cost))
+    return {"way": variant.name, **figures(outcome)}
+
+
+def figures(outcome: Outcome) -> dict[str, Any]:
+    """What a run says: waits until the first start (so far, of who has not started), and what was held for the work.
+
+    Gangs are those larger than a node. `price` is how many times the device time what finished took that it would have
+    taken where it is not spread; `spread` the part of starts that were.
+    """
+    node_milli = max(node.capacity_milli for node in outcome.scenario.nodes)
+    came = [record for record in outcome.jobs if record.state not in (None, "refused") and record.submitted_s >= 0]
+    waits_s = [_wait_s(record, outcome.end_s) for record in came]
+    gangs_s = [_wait_s(record, outcome.end_s) for record in came if record.job.size_milli > node_milli]
+    spread = sum(_is_spread(run.holdings, run.job, node_milli) for run in outcome.runs)
+    held = [(record, run) for record in outcome.jobs if record.state == "finished" for run in record.runs]
+    held_milli_s = sum(run.held_milli_s(outcome.end_s) for _, run in held)
+    plain_milli_s = sum(run.held_milli_s(outcome.end_s) * 1_000 / run.price_milli for _, run in held)
+    return {
+        "wait_mean_s": sum(waits_s) / len(waits_s) if waits_s else None,
+        "wait_p90_s": percentile(waits_s, 90),
+        "gang_mean_s": sum(gangs_s) / len(gangs_s) if gangs_s else None,
+        "gang_p90_s": percentile(gangs_s, 90),
+        "completion_mean_s": finish_times.completion(outcome)["mean_s"],
+        "finished": sum(record.state == "finished" for record in outcome.jobs),
+        "spread": spread / len(outcome.runs) if outcome.runs else None,
+        "price": held_milli_s / plain_milli_s if plain_milli_s else None,
+        "gpu_h": held_milli_s / 1_000 / 3_600,
+    }
+
+
+def _wait_s(record: JobRecord, end_s: int) -> int:
+    until_s = record.first_start_s
+    if until_s is None:
+        until_s = end_s if record.end_s is None else record.end_s
+    return until_s - record.submitted_s
+
+
+def _is_spread(holdings: Mapping[str, int], record: JobRecord, node_milli: int) -> bool:
+    return len(holdings) > locality.fewest_nodes(record.job.size_milli, node_milli)
+
+
+TOLD = ("wait_mean_s", "wait_p90_s", "gang_mean_s", "gang_p90_s", "completion_mean_s", "spread", "price", "gpu_h")
+"""The figures of `table`, each with its spread over the seeds."""
+
+
+def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A line for each variant: of each figure the least, the median and the most over the seeds."""
+    found = []
+    for variant in VARIANTS:
+        mine = [each for each in results if each["way"] == variant.name]
+        line: dict[str, Any] = {"way": variant.name, "scenarios": len(mine)}
+        for name in TOLD:
+            line[name] = least_middle_most(each[name] for each in mine)
+        line["finished"] = sum(each["finished"] for each in mine)
+        found.append(line)
+    return found
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+HEAD = (
+    *("locality", "mean wait", "p90", "gangs: mean wait", "p90", "mean completion", "finished"),
+    *("runs spread", "price", "GPU-hours"),
+)
+
+
+def as_json(about: str, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """For programs; all in seconds."""
+    return {"study": "locality", "about": about, "rows": table(results), "runs": list(results)}
+
+
+def tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """All that is printed: medians over the seeds."""
+    rows = [
+        [
+            line["way"],
+            *(_minutes(line[name]) for name in TOLD[:5]),
+            f"{line['finished']:,}",
+            "" if line["spread"] is None else percent(line["spread"][1]),
+            "" if line["price"] is None else f"{line['price'][1]:.3f}",
+            "" if line["gpu_h"] is None else f"{line['gpu_h'][1]:,.0f}",
+        ]
+        for line in table(results)
+    ]
+    return [Table("Waits and GPU-hours by how far all owners let their work be spread", HEAD, rows)]
+
+
+def _minutes(values: Sequence[float] | None) -> str:
+    return "" if values is None else f"{round(values[1] / 60):,} min"
+
+
+def locality_page(about: str, results: Sequence[Mapping[str, Any]]) -> str:
+    """The whole file."""
+    lines = table(results)
+    body = []
+    for name, title in (("gang_mean_s", "Gangs: mean wait"), ("completion_mean_s", "All: mean completion")):
+        rows = [charts.Spread(line["way"], [each / 60 for each in line[name]]) for line in lines if line[name]]
+        drawn = charts.spreads(title, rows, lambda minutes: f"{minutes:,.0f} min", label_width=LABEL_WIDTH)
+        body.append(f"<figure><figcaption>{escape(title)}</figcaption>{drawn}</figure>")
+    for each in tables(results):
+        body.append(f"<h2>{escape(each.title)}</h2>{as_table(each.head, each.rows)}")
+    return as_file("What relaxing locality is worth", about, "".join(body))
