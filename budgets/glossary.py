@@ -187,7 +187,9 @@ TERMS: Sequence[Term] = (
         gettext_lazy("order of the queue"),
         gettext_lazy(
             "From the organisation down, at each level the child that has been served least goes first; inside a leaf "
-            "the higher priority, then who submitted first. Funded comes before unallocated."
+            "the higher priority, then who submitted first. Funded comes before unallocated. A cluster's policy may "
+            "name other orders, which its queue then says: use that decays, what is held now by fair or dominant "
+            "share; inside a leaf the least attained, the shortest, or who is furthest behind."
         ),
         ("served", "priority"),
     ),
@@ -217,7 +219,10 @@ TERMS: Sequence[Term] = (
     Term(
         "served",
         gettext_lazy("served"),
-        gettext_lazy("(Used + committed) / share. Whoever has been served less than its siblings goes first."),
+        gettext_lazy(
+            "(Used + committed) / share. Whoever has been served less than its siblings goes first, unless the policy "
+            "orders them by what they hold now."
+        ),
         ("used", "committed", "order"),
     ),
     Term(

@@ -71,14 +71,21 @@ def _order(told: Explanation) -> Binding:
         ),
         [
             gettext("It moves up as those ahead are served, which counts at once.").format(),
-            gettext("It moves up as its side holds less: what ends counts at once.")
-            if told.policy.tree_order in HOLDING_ORDERS
-            else gettext("What its side used leaves the window after {days} days.").format(days=told.window_s // DAY_S),
+            _passing(told),
             gettext("A shorter contract changes its rank little; fewer {unit} may start in a gap.").format(
                 unit=_unit(told)
             ),
         ],
     )
+
+
+def _passing(told: Explanation) -> str:
+    """How what its side has had stops counting."""
+    if told.policy.tree_order in HOLDING_ORDERS:
+        return gettext("It moves up as its side holds less: what ends counts at once.")
+    if told.policy.decay_s is not None:
+        return order_words.use_decays(told.policy)
+    return gettext("What its side used leaves the window after {days} days.").format(days=told.window_s // DAY_S)
 
 
 def _capacity(told: Explanation) -> Binding:

@@ -23,7 +23,7 @@ CAUSES: Mapping[Cause, str | Promise] = {
 }
 MEANINGS: Mapping[Cause, str | Promise] = {
     Cause.FAIR_SHARE: gettext_lazy(
-        "others had had less of their share, or nobody had had more of one that it could take over from"
+        "others went before it in the order, or nobody came after it that it could take over from"
     ),
     Cause.CONTRACTS: gettext_lazy("what it might have was inside contracts, promised, or still being left"),
     Cause.FRAGMENTATION: gettext_lazy("enough was free, but not where it would be together: fragmentation"),

@@ -22,6 +22,7 @@ MINUS = "\u2212"
 NOT_APPLICABLE = "–"
 
 MILLI = 1_000
+MIB_PER_GIB = 1_024
 MILLI_S_PER_HOUR = MILLI * 3_600
 EXACT_SECONDS_BELOW_S = 600
 """Durations shorter than this keep their seconds beside the minutes."""
@@ -111,6 +112,13 @@ def hours_word(unit: str) -> str:
 def amount(milli: int, unit: str) -> str:
     """An amount with its unit: 32 GPUs."""
     return f"{units(milli)}{NBSP}{unit_word(unit, milli)}"
+
+
+def memory(mib: int) -> str:
+    """Memory: 64 GiB where it is whole GiB, else 1,500 MiB."""
+    separator = separators()[1]
+    whole, rest = divmod(mib, MIB_PER_GIB)
+    return f"{grouped(mib, separator)}{NBSP}MiB" if rest or not whole else f"{grouped(whole, separator)}{NBSP}GiB"
 
 
 def unit_hours(milli_s: Exact) -> str:

@@ -174,6 +174,8 @@ class WorkloadOut(serializers.Serializer):
     cluster = serializers.CharField()
     leaf = serializers.CharField(help_text=meant("leaf"))
     size_milli = serializers.IntegerField()
+    cpu_milli_per_rank = serializers.IntegerField(help_text="cores that it asks for on each node; 0 is unsaid")
+    memory_mib_per_rank = serializers.IntegerField(help_text="memory likewise")
     min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
     priority = serializers.IntegerField(help_text=meant("priority"))
     gpu_classes = serializers.ListField(child=serializers.CharField(), help_text="that it can run on; none is all")
@@ -333,6 +335,8 @@ def _workload(row: Workload, person: Person, told: Spreading | None, now: dateti
         "cluster": row.cluster.name,
         "leaf": row.leaf.code,
         "size_milli": row.size_milli,
+        "cpu_milli_per_rank": row.cpu_milli_per_rank,
+        "memory_mib_per_rank": row.memory_mib_per_rank,
         "min_runtime_s": row.min_runtime_s,
         "priority": row.priority,
         "gpu_classes": row.gpu_classes,

@@ -13,13 +13,15 @@ from budgets.models import BudgetNode, Cluster
 from portal import spread_words
 from portal.forms.program import ENDINGS, ProgramField
 from portal.forms.strict import StrictForm
-from portal.forms.typed import CommandField, DurationField, SecretsField, UnitsField
+from portal.forms.typed import CommandField, DurationField, MemoryField, SecretsField, UnitsField
 from scheduler.engine import cassini, locality
 from scheduler.services.asked import RETRIES_MAX
 
 MORE = (
     "gpu_class",
     "fast",
+    "cpus",
+    "memory",
     "checkpoint",
     "checkpoint_every",
     "save_command",
@@ -42,6 +44,8 @@ class SubmissionForm(StrictForm):
         "checkpoint_every_s": "checkpoint_every",
         "gpu_classes": "gpu_class",
         "needs_fast": "fast",
+        "cpu_milli_per_rank": "cpus",
+        "memory_mib_per_rank": "memory",
     }
 
     cluster = forms.ChoiceField(label=gettext_lazy("Cluster"))
@@ -99,6 +103,19 @@ class SubmissionForm(StrictForm):
         required=False,
         label=gettext_lazy("Time limit"),
         help_text=gettext_lazy("It is stopped after running this long; empty is no limit."),
+    )
+    cpus = UnitsField(
+        required=False,
+        label=gettext_lazy("Cores on each node"),
+        help_text=gettext_lazy(
+            "It starts only where so many are free, and uses no more. Empty leaves it to the cluster: it asks for "
+            "none, and is not limited."
+        ),
+    )
+    memory = MemoryField(
+        required=False,
+        label=gettext_lazy("Memory on each node"),
+        help_text=gettext_lazy("Likewise, such as 64 GiB or 512 MiB."),
     )
     checkpoint = forms.CharField(
         label=gettext_lazy("Checkpoint"),
@@ -210,7 +227,7 @@ class SubmissionForm(StrictForm):
         assert isinstance(project, forms.ChoiceField)
         cluster.choices = [(each.name, f"{each.name}, {each.model}" if each.model else each.name) for each in clusters]
         project.choices = [(each.code, f"{each.code} {each.name}") for each in leaves]
-        for name in ("size", "priority", "tasks", "retries"):
+        for name in ("size", "priority", "tasks", "retries", "cpus"):
             self.fields[name].widget = forms.TextInput(attrs={"inputmode": "decimal"})
             self.fields[name].widget.attrs.update({"autocomplete": "off"})
         for name, rows in (("command", 3), ("save_command", 2), ("restore_command", 2), ("secrets", 3)):

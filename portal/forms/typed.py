@@ -1,4 +1,6 @@
-"""Fields for what people type: durations such as "2 h 30 min", shares such as 35.00, commands as argument lists."""
+"""Fields for what people type: durations such as "2 h 30 min", shares such as 35.00, memory such as 64 GiB, commands as
+argument lists.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,8 @@ WORDS = {
 }
 SHOWN = 60
 """So much of what was typed is said again where it can't be read."""
+MEMORY = re.compile(r"(\d{1,7})[\s\u00a0]*(?:([mgt])(?:i?b)?)?", re.IGNORECASE | re.ASCII)
+MIB = {"m": 1, "g": 1_024, "t": 1_024 * 1_024}
 PART = re.compile(r"(\d{1,7})\s*([a-z]*)\s*")
 
 
@@ -94,6 +98,21 @@ class UnitsField(forms.CharField):
         if not re.fullmatch(r"\d{1,6}(?:[.,]\d{1,3})?", text):
             raise forms.ValidationError(gettext("{text!r} is not a number such as 8").format(text=text[:SHOWN]))
         return int(Decimal(text.replace(",", ".")) * 1_000)
+
+
+class MemoryField(forms.CharField):
+    """Memory such as 64 GiB or 512 M, in steps of 1,024, in whole MiB; a bare number is GiB. None where it is empty."""
+
+    def to_python(self, value: Any) -> Any:
+        """MiB."""
+        text = super().to_python(value)
+        if not text:
+            return None
+        match = MEMORY.fullmatch(text.strip())
+        if match is None:
+            said = gettext("{text!r} is not an amount of memory such as 64 GiB or 512 MiB").format(text=text[:SHOWN])
+            raise forms.ValidationError(said)
+        return int(match[1]) * MIB[(match[2] or "g").lower()]
 
 
 class CommandField(forms.CharField):

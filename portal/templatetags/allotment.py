@@ -35,6 +35,7 @@ for name in (
     "instant",
     "measured",
     "measured_percent",
+    "memory",
     "ordinal",
     "share",
     "share_percent",

@@ -14,7 +14,7 @@ from portal.pages import Page, render_page
 from portal.views.workload import workload_named
 from scheduler.models import Reservation, Workload
 from scheduler.queries import forecast
-from scheduler.queries.preempted import Preempted, preempted
+from scheduler.queries.preempted import Preempted, Preemption, preempted
 
 DAY_S = 86_400
 RULES: Mapping[str, str | Promise] = {
@@ -54,7 +54,7 @@ class WhyPreempted(Page):
             "cluster": workload.cluster,
             "told": told,
             "preemption": told.decision,
-            "rule": RULES.get(told.decision.code, ""),
+            "rule": rule_of(told.decision),
             "waits": waits,
             "said": foretold,
             "promise": promise,
@@ -62,6 +62,15 @@ class WhyPreempted(Page):
             "lookback_days": told.window_s // DAY_S,
         }
         return render_page(request, "preempted", context)
+
+
+def rule_of(decision: Preemption) -> str | Promise:
+    """The rule of a decision in words; "" for one that has none. Orders by what is held stored what was compared."""
+    if decision.code == "preempted_fair_share" and decision.took is not None and decision.took.standing:
+        if decision.took.dominant is not None:
+            return gettext("Its contract was over, and the other side had a smaller dominant share than this side.")
+        return gettext("Its contract was over, and the other side held less of its fair share than this side.")
+    return RULES.get(decision.code, "")
 
 
 def preempted_run(workload: Workload, number: int) -> Preempted:

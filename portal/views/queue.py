@@ -55,6 +55,7 @@ class Queue(Page):
             "cluster": where,
             "page": page,
             "totals": page.totals,
+            "goes_first": order_words.goes_first(page.policy),
             "first": next((row for row in page.rows if row.place == 1), None) if page.number == 1 else None,
             "inside": inside,
             "tree": None if tree is None or len(tree) > CHOICES_OFFERED else [row for row in tree if row.depth],

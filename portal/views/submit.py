@@ -23,7 +23,7 @@ from portal.forms.typed import arguments
 from portal.pages import Page, clusters, new_action, prefilled, render_page
 from scheduler.engine import locality
 from scheduler.models import Workload
-from scheduler.queries import advice
+from scheduler.queries import advice, hosts
 from scheduler.services import advice as reading
 from scheduler.services import workloads
 from scheduler.services.asked import Asked
@@ -83,6 +83,7 @@ class Submit(Page):
             "has_leaf": has_leaf,
             "open_programs": open_programs(),
             "advised": advised,
+            "host_most": hosts.most_by_cluster(),
         }
         return render_page(request, "submit", context, status=status)
 
@@ -181,6 +182,8 @@ def described(form: SubmissionForm, person: Person, among: list[Cluster], leaves
         "command": said["command"],
         "program": said["program"],
         "time_limit_s": said["time_limit"],
+        "cpu_milli_per_rank": said["cpus"] or 0,
+        "memory_mib_per_rank": said["memory"] or 0,
         "checkpoint": said["checkpoint"],
         "checkpoint_every_s": said["checkpoint_every"] or 0,
         "save_command": said["save_command"],

@@ -19,6 +19,7 @@ from scheduler.simulator.lab import check_size, research_lab
 from scheduler.simulator.measures import Measures, measure_counted, measure_history
 from scheduler.simulator.named_policies import EVERY, NamedPolicy, read_all
 from scheduler.simulator.resampled import can_be_resampled_counted, resampled_counted
+from scheduler.simulator.schedulers import counts_devices_alone
 from scheduler.simulator.variants import with_more
 from scheduler.traces.rows import LARGEST
 from scheduler.traces.scenarios import GPUS_PER_NODE, on_plain_nodes
@@ -97,6 +98,14 @@ class Asked(NamedTuple):
     policies: Sequence[NamedPolicy]
     again: Again
     real: Measures | None = None
+
+
+def ignored(asked: Asked) -> list[str]:
+    """A line for each policy that heeds less of the work than others do."""
+    if not isinstance(asked.work, OneScenario):
+        return []
+    schedulers = [policy.knobs.get("scheduler", "") for policy in asked.policies]
+    return [line for name in schedulers if (line := counts_devices_alone(asked.work.scenario, name))]
 
 
 # --- the command line -------------------------------------------------------------------------------------------------

@@ -30,6 +30,19 @@ BASELINES: Mapping[str, type[Baseline]] = {
 }
 
 
+def counts_devices_alone(scenario: Scenario, scheduler: str) -> str:
+    """A line that says so where it matters: nodes say what cores and memory they have, and workloads ask for some.
+
+    Contracts heed them, the plain schedulers do not; "" where nothing is lost by that.
+    """
+    if scheduler not in BASELINES:
+        return ""
+    are_said = any(node.cpu_milli is not None or node.memory_mib is not None for node in scenario.nodes)
+    if not are_said or not any(job.cpu_milli or job.memory_mib for job in scenario.jobs):
+        return ""
+    return f"{scheduler} counts {scenario.unit}s alone: cores and memory of nodes bound nothing under it"
+
+
 class Scheduler(Protocol):
     """What a world asks of whoever decides in it."""
 

@@ -121,3 +121,9 @@ def test_a_sparkline_needs_two_known_points():
     drawn = allotment.spark([Fraction(1, 2), None, Fraction(1)], "Delivered")
     assert 'aria-label="Delivered: from 50 to 100"' in drawn
     assert drawn.count(",") == 2
+
+
+def test_memory_is_in_gib_where_it_is_whole():
+    assert [formats.memory(mib) for mib in (512, 1_024, 1_536, 2_097_152)] == [
+        "512\u00a0MiB", "1\u00a0GiB", "1,536\u00a0MiB", "2,048\u00a0GiB"
+    ]  # fmt: skip

@@ -165,6 +165,9 @@ def test_a_form_sent_twice_submits_once(calm, as_person):
         ({"priority": "9999"}, "priority", "less than or equal"),
         ({"tasks": "0"}, "tasks", "greater than or equal"),
         ({"time_limit": "1 min"}, "time_limit", "less than the contract"),
+        ({"cpus": "many"}, "cpus", "is not a number such as 8"),
+        ({"memory": "much"}, "memory", "is not an amount of memory"),
+        ({"memory": "9999999 TiB"}, "memory", "must be"),
     ],
 )
 def test_an_error_stands_beside_its_field(calm, as_person, changed, field, words):
@@ -176,6 +179,21 @@ def test_an_error_stands_beside_its_field(calm, as_person, changed, field, words
     assert error is not None
     assert words in error[1].replace("&#x27;", "'")
     assert Workload.objects.count() == before
+
+
+def test_the_form_asks_for_cores_and_memory_too(calm, as_person):
+    client = as_person(calm.ada)
+    page = client.get("/workloads/new/")
+    assert "A node has at most:" not in text_of(page)
+    calm.cluster.nodes.update(cpu_milli=64_000, memory_mib=524_288)
+    page = client.get("/workloads/new/")
+    assert "A node has at most: north 64 cores, 512 GiB." in text_of(page)
+    answer = client.post("/workloads/new/", submission(page, cpus="8.5", memory="96 GiB"), follow=True)
+    made = Workload.objects.get(name="try")
+    assert (made.cpu_milli_per_rank, made.memory_mib_per_rank) == (8_500, 98_304)
+    assert "On each node 8.5 cores, 96 GiB" in text_of(answer)
+    said = client.get(f"/api/v1/workloads/{made.code}/").json()
+    assert (said["cpu_milli_per_rank"], said["memory_mib_per_rank"]) == (8_500, 98_304)
 
 
 def test_an_unknown_field_is_refused(calm, as_person):

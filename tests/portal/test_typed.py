@@ -62,3 +62,25 @@ def test_commands_are_split_as_a_shell_would_and_nothing_more():
     ]  # fmt: skip
     with pytest.raises(ValidationError, match="can't be split into arguments: no closing quotation"):
         typed.CommandField().clean("echo 'open")
+
+
+@pytest.mark.parametrize(
+    ("text", "mib"),
+    [
+        ("64 GiB", 65_536),
+        ("64G", 65_536),
+        ("64", 65_536),
+        ("512 MiB", 512),
+        ("512mb", 512),
+        ("1 t", 1_048_576),
+        ("0", 0),
+    ],
+)
+def test_memory(text, mib):
+    assert typed.MemoryField().clean(text) == mib
+
+
+@pytest.mark.parametrize("text", ["much", "-1 G", "1.5 G", "64 KiB", "G"])
+def test_what_is_no_memory(text):
+    with pytest.raises(ValidationError, match="is not an amount of memory such as 64 GiB"):
+        typed.MemoryField().clean(text)

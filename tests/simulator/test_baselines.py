@@ -16,6 +16,7 @@ from scheduler.simulator.counting import replay
 from scheduler.simulator.partition import slots_milli
 from scheduler.simulator.records import Outcome
 from scheduler.simulator.scenario import SCHEDULERS
+from scheduler.simulator.schedulers import counts_devices_alone
 from scheduler.traces import counted
 from tests.simulator.worlds import stormy_worlds
 
@@ -492,3 +493,23 @@ def ends_on_one_node(jobs: list[CountedJob], gpus: int, scheduler: str) -> list[
         for each in jobs
     ]
     return [record.end_s for record in lived(scheduler, rows, nodes={"h1": gpus}).jobs]
+
+
+@pytest.mark.parametrize(
+    ("beside", "asked", "scheduler", "is_said"),
+    [
+        ({"cpus": {"h1": 64}}, {"cpus": 8}, "fifo", True),
+        ({"memory_gib": {"h1": 64}}, {"memory_gib": 8}, "themis", True),
+        ({"cpus": {"h1": 64}}, {}, "fifo", False),
+        ({}, {"cpus": 8}, "fifo", False),
+        ({"cpus": {"h1": 64}}, {"cpus": 8}, "contracts", False),
+    ],
+)
+def test_it_is_said_where_cores_and_memory_bound_nothing(
+    beside: dict[str, Any], asked: dict[str, Any], scheduler: str, is_said: bool
+) -> None:
+    job = {"id": "a", "leaf": "A", "submit": 0, "gpus": 1, "min_runtime": "1h", "duration": "1h", **asked}
+    made = parse(json.dumps({"cluster": {"nodes": {"h1": 8}, **beside}, "tree": {"A": 1}, "workloads": [job]}))
+    said = counts_devices_alone(made, scheduler)
+    assert bool(said) == is_said
+    assert not said or said == f"{scheduler} counts GPUs alone: cores and memory of nodes bound nothing under it"

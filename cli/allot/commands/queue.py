@@ -55,7 +55,8 @@ def queue(
     """The order in which waiting workloads are considered, as of the last pass.
 
     Whoever has had less of its share goes first: program before program, then project before project, then priority,
-    then time of submission. SERVED is what each had of its share, from the top of the tree down.
+    then time of submission, unless the cluster's policy names another order. SERVED is what each had of its share, from
+    the top of the tree down, or holds of it now where the order goes by that.
     """
     name = app.cluster(cluster)
     asked = {"project": project, "class": workload_class, "find": find, "limit": min(rows, LIMIT)}

@@ -132,12 +132,20 @@ def show(app: App, *, code: str) -> None:
 def _terms(row: Mapping[str, Any], kind: str) -> list[tuple[str, str]]:
     return [
         ("size", with_unit(row["size_milli"], kind)),
+        ("on each node", beside(row)),
         ("contract", contract(row["min_runtime_s"]) if row["min_runtime_s"] else "none (unallocated)"),
         ("class", row["workload_class"]),
         ("priority", str(row["priority"]) if row["priority"] else ""),
         ("spreading", clean(" ".join((row.get("spreading") or {}).get("sentences", [])))),
         ("tried again", f"{row['retried']} of {row['retries']} times" if row["retries"] else ""),
     ]
+
+
+def beside(row: Mapping[str, Any]) -> str:
+    """Cores and memory that it asks for on each node; "" where it asks for none."""
+    cpu_milli, mib = row["cpu_milli_per_rank"], row["memory_mib_per_rank"]
+    memory = f"{mib // 1_024:,} GiB" if mib % 1_024 == 0 else f"{mib:,} MiB"
+    return ", ".join([f"{amount(cpu_milli)} cores"] * bool(cpu_milli) + [memory] * bool(mib))
 
 
 def _times(row: Mapping[str, Any], runs: Sequence[Mapping[str, Any]], at: datetime) -> list[tuple[str, str]]:

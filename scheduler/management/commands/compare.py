@@ -53,6 +53,8 @@ class Command(CommandOnFiles):
         seeds = read_seeds(options["seeds"])
         cores.check_processes(options["processes"])
         asked = runs.read(options, options["policy"] or runs.usual(options), len(seeds))
+        for line in runs.ignored(asked):
+            sys.stderr.write(f"{line}\n")
         listed = [runs.Run(policy, seed, seeds[0]) for seed in seeds for policy in asked.policies]
 
         def say(run: runs.Run, done: int) -> None:

@@ -22,6 +22,7 @@ from scheduler.simulator import (
     served_by_node,
     simulate,
 )
+from scheduler.simulator.schedulers import counts_devices_alone
 from scheduler.simulator.variants import with_more
 
 
@@ -64,6 +65,8 @@ class Command(CommandOnFiles):
             return
         if options["spreading_cost"] is not None:
             scenario = replace(scenario, spreading_cost=options["spreading_cost"] == "yes")
+        if said := counts_devices_alone(scenario, scenario.scheduler):
+            self.stderr.write(said)
         outcome = simulate(scenario)
         if not options["json"]:
             print_result(self.stdout.write, outcome)
