@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 "constraints": [
                     models.UniqueConstraint(fields=("run", "at"), name="one_throughput_report_a_second"),
                     models.CheckConstraint(
-                        condition=models.Q(("span_ms__gt", 0), ("parameters__gt", 0)),
+                        condition=models.Q(("parameters__gt", 0), ("span_ms__gt", 0)),
                         name="throughput_over_some_time_of_some_model",
                     ),
                 ],

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from django.core.management import call_command
 from django.db import connection
 
 from budgets.models import Person
@@ -167,3 +168,8 @@ def test_the_mail_server_is_named_by_one_address(url: str, said: str) -> None:
     )
     done = manage("shell", "--no-imports", "-c", asked, environment={"ALLOTMENT_EMAIL_URL": url})
     assert done.stdout == f"{said}\n"
+
+
+@pytest.mark.django_db
+def test_every_model_is_as_the_migrations_leave_it() -> None:
+    call_command("makemigrations", "--check", "--dry-run", verbosity=0)
