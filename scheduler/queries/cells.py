@@ -19,7 +19,7 @@ from scheduler.services.cells import Fault, Holder, Holders
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What there is to say of one node's cells on a cluster.
+    """What there is to say of one node's cells on a cluster. `depth` is the node's own.
 
     `other` is the node above or below that has cells, so that this one can have none. `entry` is the ledger's last of
     this node's. `nodes` is how many nodes its cells come to, `used` those of them that it uses now, by name; both in
@@ -28,6 +28,7 @@ class Told:
     """
 
     cells: CellCounts
+    depth: int
     other: Holder | None
     entry: LedgerEntry | None
     grantable: CellCounts
@@ -36,6 +37,11 @@ class Told:
     devices_milli: int
     entitled_milli: Fraction
     faults: Sequence[Fault]
+
+    @property
+    def is_other_below(self) -> bool:
+        """Whether what has cells already is below this node."""
+        return self.other is not None and len(self.other.path) > self.depth
 
     @property
     def is_over_entitlement(self) -> bool:
@@ -66,6 +72,7 @@ def told_of(node: BudgetNode, cluster: Cluster) -> Told:
     entitlement = queries.entitlement_on(node, cluster, queries.today())
     return Told(
         cells=has,
+        depth=len(node.path),
         other=cells.above_or_below(node.path, holders),
         entry=last_entry(node, cluster),
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
