@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 
 from scheduler.engine import BudgetNode, LeafUse, Node, Plan, Policy, Reservation, Run, Snapshot, Workload
+from scheduler.engine.placing import is_bound_to_rack
 from scheduler.engine.reach import Reach
 from scheduler.engine.reservations import certain_at_s, certain_for
 from scheduler.engine.trial import Trial
@@ -37,6 +38,8 @@ class LookingWorld(World):
             reach = trial.reaches.of(workload)
             horizon = trial.reaches.at_a_glance(workload)
             if horizon is None or workload.id in snapshot.claims:
+                continue
+            if snapshot.tree.tenants or is_bound_to_rack(snapshot, workload):  # of these it is not asked (reservations)
                 continue
             type(self).asked += 1
             certain = certain_for(trial, workload)
