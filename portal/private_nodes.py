@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 from typing import Any
 
 from django.utils.translation import gettext
@@ -47,9 +48,11 @@ class Own:
         return int(self.told.entitled_milli) if self.told else 0
 
 
-def own_of(node: BudgetNode, cluster: Cluster, before: datetime | None = None) -> Own:
-    """As things stand; or as they stood before an instant."""
-    told = queries.told_of(node, cluster) if before is None else None
+def own_of(
+    node: BudgetNode, cluster: Cluster, before: datetime | None = None, entitlement: Fraction | None = None
+) -> Own:
+    """As things stand, with an entitlement that is known already; or as they stood before an instant."""
+    told = queries.told_of(node, cluster, entitlement) if before is None else None
     entry = told.entry if told else queries.last_entry(node, cluster, before)
     has = told.cells if told else CellCounts(**(entry.after or {})) if entry else CellCounts()
     return Own(

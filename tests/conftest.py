@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from celery import current_app
 from django.conf import settings
 from django.test import Client
 from django.utils import translation
@@ -58,12 +59,14 @@ def own_counters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test begins as a new process does: what one remembers of a cluster or of a broker was another test's."""
     monkeypatch.setattr(moments, "_kept", {})
     monkeypatch.setattr(moments, "_seen", {})
     monkeypatch.setattr(events, "_no_broker_until_s", float("-inf"))
     monkeypatch.setattr(events, "_woken_s", {})
+    yield
+    assert current_app.main == "allotment", "another Celery application is in force: messages of later tests go astray"
 
 
 @pytest.fixture(scope="session")

@@ -108,6 +108,7 @@ class NodeBudget(Page):
                 else gettext("{code} is not in the tree of {cluster}.").format(code=code, cluster=cluster.name)
             )
         person: Person = request.user  # type: ignore[assignment]
+        own.node.parent = next((row.node for row in rows if row.node.pk == own.parent_id), None)
         context = {
             **period.context(),
             **pace_context(request, own.node, cluster, on, end),
@@ -131,7 +132,9 @@ class NodeBudget(Page):
             ),
             "changes": share_changes(own.node, cluster, [row.node for row in rows if row.parent_id == node.pk], on),
             "people": people_of(own.node, on),
-            "private": own_of(own.node, cluster, midnight(on + timedelta(days=1)) if is_past else None),
+            "private": own_of(
+                own.node, cluster, midnight(on + timedelta(days=1)) if is_past else None, own.entitlement
+            ),
             "pending": [] if is_past else pending_of(own.node, cluster, person),
         }
         return render_page(request, "node", context)

@@ -139,10 +139,17 @@ class Spreading(Page):
     """What spreading would cost, before it is asked for: the part alone."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
-        """Sentences; nothing where there is nothing to say, or what was typed can't be read yet."""
+        """Sentences; nothing where there is nothing to say, or what the form holds can't be read yet.
+
+        Raises:
+            BadRequest: an address that was written by hand can't be read.
+        """
         among = clusters()
         form = SpreadingForm(request.GET, clusters=among)
         said = None
+        if not form.is_valid() and not request.htmx:  # type: ignore[attr-defined]
+            name, errors = next(iter(form.errors.items()))
+            raise BadRequest(f"{name}: {errors[0]}")
         if form.is_valid():
             typed = form.cleaned_data
             cluster = next(each for each in among if each.name == typed["cluster"])

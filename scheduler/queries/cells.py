@@ -62,19 +62,21 @@ class Spoken(NamedTuple):
     faults: Sequence[Fault]
 
 
-def told_of(node: BudgetNode, cluster: Cluster) -> Told:
-    """Of one node. A fixed number of queries."""
+def told_of(node: BudgetNode, cluster: Cluster, entitlement: Fraction | None = None) -> Told:
+    """Of one node. A fixed number of queries: two where it has no cells, and its entitlement of today is known."""
     holders, hosts = cells.holders_on(cluster), cells.hosts_on(cluster)
     layout, own = layout_of(hosts), holders.get(node.pk)
     has = own.cells if own else NO_CELLS
     nodes = nodes_of(has, layout)
     bound = bound_on(cluster, holders, layout) if own else {}
-    entitlement = queries.entitlement_on(node, cluster, queries.today())
+    is_asked = entitlement is None
+    if entitlement is None:
+        entitlement = queries.entitlement_on(node, cluster, queries.today())
     return Told(
         cells=has,
         depth=len(node.path),
         other=cells.above_or_below(node.path, holders),
-        entry=last_entry(node, cluster),
+        entry=last_entry(node, cluster) if own or is_asked else None,
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
         nodes=nodes,
         used=[name for name, whose in bound.items() if whose.pk == node.pk],

@@ -36,7 +36,7 @@ def test_sign_in_submit_and_read_why(lab: Laboratory, desk: Callable[..., Page],
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("heading", name="Submit a workload")).to_be_visible()
     page.get_by_label("Name").fill("from-the-browser")
-    page.get_by_label("GPUs").fill("8")
+    page.get_by_label("GPUs", exact=True).fill("8")
     page.get_by_label("Contract").fill("45 min")
     page.get_by_label("Command", exact=True).press_sequentially("python train.py 'two words'")
     expect(page.locator("#preview li")).to_have_text(["python", "train.py", "two words"])

@@ -35,7 +35,7 @@ def test_submit_read_why_and_cancel(lab: Laboratory, plain: Callable[[Person], P
     page = plain(lab.ada)
     page.goto("/workloads/new/")
     page.get_by_label("Name").fill("plain")
-    page.get_by_label("GPUs").fill("8")
+    page.get_by_label("GPUs", exact=True).fill("8")
     page.get_by_label("Contract").fill("45 min")
     page.get_by_label("Command", exact=True).fill("python train.py")
     page.get_by_role("button", name="Submit workload").click()

@@ -267,7 +267,7 @@ def test_what_a_task_was_bound_to_is_gone_after_it():
     from celery import Celery
     from celery.signals import task_postrun, task_prerun
 
-    app = Celery("x")
+    app = Celery("x", set_as_current=False)
 
     def nothing() -> None:
         """Do it."""

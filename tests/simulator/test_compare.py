@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine import LEAF_ORDERS, TREE_ORDERS
+from scheduler.engine.policies import locality
 from scheduler.simulator import Scenario, ScenarioError, parse
 from scheduler.simulator.counted import CountedJob
 from scheduler.simulator.counting import COUNTING_SCHEDULERS, replay
 from scheduler.simulator.intervals import Again, difference, interval, t_975
-from scheduler.simulator.measures import MEASURES, Measures, measure_counted, spread_utilization
+from scheduler.simulator.measures import MEASURES, Measures, measure_counted
 from scheduler.simulator.named_policies import NamedPolicy, read, read_all, registered
 from scheduler.simulator.policy_table import again, check, how_again, run, table
 from scheduler.simulator.resampled import BLOCK_S, can_be_resampled, resampled, resampled_counted
@@ -140,8 +141,8 @@ def test_the_largest_gang_is_looked_for_every_hour() -> None:
 
 
 def test_the_model_of_spread_goes_through_what_was_measured() -> None:
-    assert [spread_utilization(servers) for servers in (2, 4, 8, 64)] == [0.4366, 0.4094, 0.2856, 0.2856]
-    assert 0.4094 < spread_utilization(3) < 0.4366
+    assert [locality.utilization(servers) for servers in (2, 4, 8, 64)] == [0.4366, 0.4094, 0.2856, 0.2856]
+    assert 0.4094 < locality.utilization(3) < 0.4366
     nodes = {"nodes": {"h1": 8, "h2": 8, "h3": 8, "h4": 8}}
     two = job("a1", "A", "0h", 16, "1h", "3h")
     four = job("b1", "B", "3h", 32, "1h", "1h")
