@@ -11,6 +11,8 @@ from portal.supervisor.place import is_root
 CHROMIUM_PATHS = ("/usr/bin/chromium-headless-shell", "/usr/bin/chromium")
 CHROMIUM_PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
 PROCESSES_MAX = 4
+WAITING = 1
+"""Quick tests wait nearly half of their time, for processes that they start: one more keeps the cores busy."""
 FAILED, INTERRUPTED, NONE_CHOSEN = 1, 2, 5
 """Of pytest's statuses: some failed; it was interrupted; no test was chosen."""
 PATHS_WITH_BROWSER = ("tests", "browser")
@@ -59,12 +61,13 @@ def stages(*, with_long: bool, is_whole: bool, arguments: list[str]) -> list[lis
     """
     if not is_whole or "-n" in arguments:
         return [[*(["-m", ""] if with_long and "-m" not in arguments else []), *arguments]]
+    quick = [*shared_out(more=WAITING), *arguments]
     if not with_long:
-        return [[*shared_out(), *arguments]]
+        return [quick]
     alone = ["-m", "long and alone"]
     shared = [*shared_out(), "-m", "long and not alone"]
     if "-m" not in arguments:
-        return [[*shared_out(), *arguments], [*shared, *arguments], [*alone, *arguments]]
+        return [quick, [*shared, *arguments], [*alone, *arguments]]
     place = arguments.index("-m")
     others = arguments[:place] + arguments[place + 2 :]
     if arguments[place + 1 : place + 2] == ["long"]:
@@ -72,10 +75,14 @@ def stages(*, with_long: bool, is_whole: bool, arguments: list[str]) -> list[lis
     return [arguments]
 
 
-def shared_out() -> list[str]:
-    """pytest's options to share the tests out to processes, each with databases of its own: a file goes to one."""
-    processes = min(os.cpu_count() or 1, PROCESSES_MAX)
-    return ["-n", str(processes), "--dist", "loadfile"] if processes > 1 else []
+def shared_out(*, more: int = 0) -> list[str]:
+    """pytest's options to share the tests out to processes, each with databases of its own: a file goes to one.
+
+    Args:
+        more: so many more than there are cores, if there are several.
+    """
+    cores = os.cpu_count() or 1
+    return ["-n", str(min(cores + more, PROCESSES_MAX)), "--dist", "loadfile"] if cores > 1 else []
 
 
 def find_chromium() -> str | None:

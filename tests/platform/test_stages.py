@@ -7,7 +7,7 @@ import pytest
 from portal.supervisor import testing
 from portal.supervisor.testing import shared_out, stages
 
-TWO = ["-n", "2", "--dist", "loadfile"]
+TWO, THREE = (["-n", count, "--dist", "loadfile"] for count in ("2", "3"))
 
 
 @pytest.fixture(autouse=True)
@@ -16,14 +16,14 @@ def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quick_ones_are_shared_out_to_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert stages(with_long=False, is_whole=True, arguments=["-q"]) == [[*TWO, "-q"]]
+    assert stages(with_long=False, is_whole=True, arguments=["-q"]) == [[*THREE, "-q"]]
     monkeypatch.setattr(testing.os, "cpu_count", lambda: 1)
     assert shared_out() == []
 
 
 def test_long_ones_come_after_them_and_those_that_want_to_be_alone_last() -> None:
     shared, alone = [*TWO, "-m", "long and not alone"], ["-m", "long and alone"]
-    assert stages(with_long=True, is_whole=True, arguments=[]) == [TWO, shared, alone]
+    assert stages(with_long=True, is_whole=True, arguments=[]) == [THREE, shared, alone]
     assert stages(with_long=True, is_whole=True, arguments=["-m", "long", "-q"]) == [[*shared, "-q"], [*alone, "-q"]]
 
 
