@@ -101,7 +101,9 @@ def test_from_the_form_to_the_page(laboratory: Laboratory, as_person: Callable) 
     assert "takes 1.53 times the GPU-hours" in words(client.get(reverse("spreading"), typed))
     assert "Waiting up to 3 h 10 min" in words(client.get(reverse("spreading"), typed))
     for nothing in (typed | {"locality": "1"}, typed | {"size": "x"}, {}):
-        assert words(client.get(reverse("spreading"), nothing)).strip() == ""
+        assert words(client.get(reverse("spreading"), nothing, headers={"HX-Request": "true"})).strip() == ""
+    by_hand = client.get(reverse("spreading"), typed | {"size": "x"})
+    assert (by_hand.status_code, "is not a number such as 8" in words(by_hand)) == (400, True)
     form = words(client.get(reverse("submit")))
     assert "Up to twice the nodes" in form
     laboratory.submit("B1", 15)
