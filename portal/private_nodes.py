@@ -8,11 +8,14 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import PermissionDenied
 from django.utils.translation import gettext
 
+from budgets.authority import may
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person
 from portal import formats
-from scheduler.engine import CellCounts
+from scheduler.engine import NO_CELLS, CellCounts
 from scheduler.queries import cells as queries
 from scheduler.services import cells
 
@@ -48,13 +51,36 @@ class Own:
         return int(self.told.entitled_milli) if self.told else 0
 
 
-def own_of(
-    node: BudgetNode, cluster: Cluster, before: datetime | None = None, entitlement: Fraction | None = None
-) -> Own:
-    """As things stand, with an entitlement that is known already; or as they stood before an instant."""
-    told = queries.told_of(node, cluster, entitlement) if before is None else None
-    entry = told.entry if told else queries.last_entry(node, cluster, before)
-    has = told.cells if told else CellCounts(**(entry.after or {})) if entry else CellCounts()
+def refuse_others(person: Person | AnonymousUser, node: BudgetNode) -> None:
+    """Cells are set by whoever sets the node's share.
+
+    Raises:
+        PermissionDenied: somebody else.
+    """
+    if not may(person, "share.change", node.parent):
+        raise PermissionDenied(gettext("The cells of {code} are for the managers above it.").format(code=node.code))
+
+
+def own_of(node: BudgetNode, cluster: Cluster) -> Own:
+    """As things stand, with the last decision, also where that was to withdraw."""
+    told = queries.told_of(node, cluster)
+    return _own(cluster, told.cells, queries.last_entry(node, cluster), told)
+
+
+def section_of(node: BudgetNode, cluster: Cluster, entitlement: Fraction) -> Own:
+    """As things stand, for a page that knows what the node is entitled to; with the decision, if it has cells."""
+    told = queries.told_with(node, cluster, entitlement)
+    entry = None if told.cells == NO_CELLS else queries.last_entry(node, cluster)
+    return _own(cluster, told.cells, entry, told)
+
+
+def own_before(node: BudgetNode, cluster: Cluster, before: datetime) -> Own:
+    """As things stood before an instant, by the ledger."""
+    entry = queries.last_entry(node, cluster, before)
+    return _own(cluster, CellCounts(**(entry.after or {})) if entry else NO_CELLS, entry, None)
+
+
+def _own(cluster: Cluster, has: CellCounts, entry: LedgerEntry | None, told: queries.Told | None) -> Own:
     return Own(
         has=cells.amounts(has),
         entry=entry,

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.exceptions import PermissionDenied
-from django.utils.translation import gettext
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from budgets.authority import may
-from budgets.models import BudgetNode, Cluster, Person
+from budgets.models import BudgetNode, Cluster, LedgerEntry, Person
 from portal.api import filters
 from portal.api.base import Api
 from portal.api.given import Reasoned, name_of, versioned
@@ -21,9 +18,10 @@ from portal.api.problems import Strict
 from portal.api.scopes import DECIDE
 from portal.api.serializers import moment
 from portal.pages import cluster_named, clusters
+from portal.private_nodes import refuse_others
 from portal.views.node import node_named
 from scheduler.engine import NO_CELLS, CellCounts
-from scheduler.queries.cells import Told, told_of
+from scheduler.queries.cells import Told, last_entry, told_of
 from scheduler.services import cells
 from scheduler.services.cells import MOST
 
@@ -130,19 +128,18 @@ class CellsOf(Api):
             PermissionDenied: they may not.
         """
         node = node_named(code)
-        if not may(self.person(), "share.change", node.parent):
-            raise PermissionDenied(gettext("The cells of {code} are for the managers above it.").format(code=node.code))
+        refuse_others(self.person(), node)
         return node
 
     def shown(self, node: BudgetNode, cluster: Cluster) -> Response:
         """With the version of who decides it."""
         above = node if node.parent_id is None else BudgetNode.objects.get(pk=node.parent_id)
-        return versioned(plain(node, told_of(node, cluster)), above.version)
+        return versioned(plain(node, told_of(node, cluster), last_entry(node, cluster)), above.version)
 
 
-def plain(node: BudgetNode, told: Told) -> dict[str, Any]:
-    """CellsOut."""
-    entry, short = told.entry, {each.level: each.short for each in told.faults}
+def plain(node: BudgetNode, told: Told, entry: LedgerEntry | None) -> dict[str, Any]:
+    """CellsOut; `entry` is the ledger's last of the node's cells."""
+    short = {each.level: each.short for each in told.faults}
     by = Person.objects.filter(pk=entry.person_id).first() if entry and entry.person_id else None
     return {
         "node": node.code,

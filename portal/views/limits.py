@@ -6,37 +6,30 @@ from fractions import Fraction
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.urls import reverse
-from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.models import BudgetNode, Cluster, Person
 from portal.forms.limits import MILLI, LimitsForm
-from portal.pages import Once, cluster_named, clusters, render_page
-from portal.views.node import node_named
+from portal.pages import clusters, render_page
+from portal.views.in_force import InForce
 from scheduler.services import limits, policies
 
 
-class LimitsPage(Once):
-    """`?cluster=` chooses. Everybody who is signed in sees them; who divides the node sets them."""
+class LimitsPage(InForce[LimitsForm]):
+    """Who divides the node sets them."""
 
-    def get(self, request: HttpRequest, code: str) -> HttpResponse:
-        """What is in force, and the form of another."""
-        node, cluster = self.place(request, code)
-        return self.show(request, node, cluster, self.form(node, cluster))
+    name = "limits"
 
     def post(self, request: HttpRequest, code: str) -> HttpResponse:
         """Set them, all at once."""
         node, cluster = self.place(request, code)
         self.allow("share.change", node)
-        form = self.form(node, cluster, request.POST)
         person: Person = request.user  # type: ignore[assignment]
-        found, status = self.once(
+        return self.set(
             request,
-            form,
-            f"{reverse('limits', args=[node.code])}?cluster={cluster.name}",
-            gettext("The next pass on {cluster} goes by them.").format(cluster=cluster.name),
-            lambda said: limits.set_limits(
+            node,
+            cluster,
+            lambda form, said: limits.set_limits(
                 parent=node,
                 cluster=cluster,
                 limits=form.limits(),
@@ -45,12 +38,6 @@ class LimitsPage(Once):
                 version=said["version"],
             ),
         )
-        return found or self.show(request, node, cluster, form, status)
-
-    def place(self, request: HttpRequest, code: str) -> tuple[BudgetNode, Cluster]:
-        """The node and the cluster."""
-        self.allow("cluster.see")
-        return node_named(code), cluster_named(request.GET.get("cluster"), clusters())
 
     def form(self, node: BudgetNode, cluster: Cluster, data: Any = None) -> LimitsForm:
         """For the children that are open."""

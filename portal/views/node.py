@@ -32,7 +32,7 @@ from portal.formats import MILLI
 from portal.pace import pace_context
 from portal.pages import Page, cluster_named, clusters, render_page
 from portal.period import Period, period_named
-from portal.private_nodes import own_of
+from portal.private_nodes import own_before, section_of
 from portal.views.tree import HOURS_A_WEEK, daily_ratios
 from scheduler.queries import people_usage, usage
 from scheduler.queries.usage import Books, Series
@@ -132,8 +132,10 @@ class NodeBudget(Page):
             ),
             "changes": share_changes(own.node, cluster, [row.node for row in rows if row.parent_id == node.pk], on),
             "people": people_of(own.node, on),
-            "private": own_of(
-                own.node, cluster, midnight(on + timedelta(days=1)) if is_past else None, own.entitlement
+            "private": (
+                own_before(own.node, cluster, midnight(on + timedelta(days=1)))
+                if is_past
+                else section_of(own.node, cluster, own.entitlement)
             ),
             "pending": [] if is_past else pending_of(own.node, cluster, person),
         }

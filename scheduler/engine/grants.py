@@ -51,6 +51,11 @@ class Layout(NamedTuple):
         """How many nodes count, in racks that count and elsewhere."""
         return sum(len(names) for names in self.nodes.values())
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Of these nodes."""
+        return frozenset().union(*self.nodes.values())
+
 
 def layout_of(hosts: Iterable[Host]) -> Layout:
     """What of these nodes can be granted: all nodes of a cluster, fit or not."""

@@ -21,16 +21,15 @@ from scheduler.services.cells import Fault, Holder, Holders
 class Told:
     """What there is to say of one node's cells on a cluster. `depth` is the node's own.
 
-    `other` is the node above or below that has cells, so that this one can have none. `entry` is the ledger's last of
-    this node's. `nodes` is how many nodes its cells come to, `used` those of them that it uses now, by name; both in
-    thousandths of devices: `devices_milli` is what the cells come to, `entitled_milli` what its share does today.
-    `grantable` is what could come to it beside what it has.
+    `other` is the node above or below that has cells, so that this one can have none. `nodes` is how many nodes its
+    cells come to, `used` those of them that it uses now, by name; both in thousandths of devices: `devices_milli` is
+    what the cells come to, `entitled_milli` what its share does today. `grantable` is what could come to it beside what
+    it has.
     """
 
     cells: CellCounts
     depth: int
     other: Holder | None
-    entry: LedgerEntry | None
     grantable: CellCounts
     nodes: int
     used: Sequence[str]
@@ -62,21 +61,17 @@ class Spoken(NamedTuple):
     faults: Sequence[Fault]
 
 
-def told_of(node: BudgetNode, cluster: Cluster, entitlement: Fraction | None = None) -> Told:
-    """Of one node. A fixed number of queries: two where it has no cells, and its entitlement of today is known."""
+def told_with(node: BudgetNode, cluster: Cluster, entitlement: Fraction) -> Told:
+    """Of one node, that is entitled to so much of the cluster today. Two queries; one more where it has cells."""
     holders, hosts = cells.holders_on(cluster), cells.hosts_on(cluster)
     layout, own = layout_of(hosts), holders.get(node.pk)
     has = own.cells if own else NO_CELLS
     nodes = nodes_of(has, layout)
     bound = bound_on(cluster, holders, layout) if own else {}
-    is_asked = entitlement is None
-    if entitlement is None:
-        entitlement = queries.entitlement_on(node, cluster, queries.today())
     return Told(
         cells=has,
         depth=len(node.path),
         other=cells.above_or_below(node.path, holders),
-        entry=last_entry(node, cluster) if own or is_asked else None,
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
         nodes=nodes,
         used=[name for name, whose in bound.items() if whose.pk == node.pk],
@@ -84,6 +79,11 @@ def told_of(node: BudgetNode, cluster: Cluster, entitlement: Fraction | None = N
         entitled_milli=entitlement * sum(host.capacity_milli for host in hosts),
         faults=[each for each in cells.faults(layout, holders) if own in each.holders],
     )
+
+
+def told_of(node: BudgetNode, cluster: Cluster) -> Told:
+    """The same, where it is not known yet what the node is entitled to."""
+    return told_with(node, cluster, queries.entitlement_on(node, cluster, queries.today()))
 
 
 def spoken_on(cluster: Cluster) -> Spoken | None:
@@ -130,8 +130,7 @@ def chosen(names: Sequence[str], has: CellCounts, layout: Layout) -> list[str]:
     left = set(names)
     in_racks = [left.intersection(layout.nodes[rack]) for rack in layout.racks]
     racks = sorted(filter(None, in_racks), key=lambda each: (-len(each), min(each)))[: has.rack]
-    counting = {name for each in layout.nodes.values() for name in each}
-    others = sorted(left.intersection(counting).difference(*racks))
+    others = sorted(left.intersection(layout.names).difference(*racks))
     return [*(name for each in racks for name in sorted(each)), *others[: has.node]]
 
 
@@ -148,5 +147,5 @@ def nodes_of(has: CellCounts, layout: Layout) -> int:
 
 def usual_milli(layout: Layout, hosts: Sequence[Host]) -> int:
     """What the smallest node that counts has; of larger ones no more is promised."""
-    counting = {name for names in layout.nodes.values() for name in names}
+    counting = layout.names
     return min((host.capacity_milli for host in hosts if host.name in counting), default=WHOLE_DEVICE_MILLI)

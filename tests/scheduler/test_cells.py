@@ -168,7 +168,7 @@ def test_what_a_node_has_is_told_with_its_use() -> None:
     assert (found.cells, found.nodes, found.grantable) == ((1, 1), 3, (2, 1))
     assert len(found.used) == 2
     assert (found.devices_milli, found.entitled_milli, found.is_over_entitlement) == (24_000, 16_000, True)
-    assert found.entry.after == {"node": 1, "rack": 1}
+    assert told.last_entry(node("B"), world.cluster).after == {"node": 1, "rack": 1}
     spoken = told.spoken_on(world.cluster)
     assert (spoken.nodes, spoken.of_nodes, spoken.grantable) == (3, 5, (2, 1))
     assert {name: each.code for name, each in spoken.bound.items()} == dict.fromkeys(found.used, "B")
