@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
+from django.db import connection
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -126,9 +127,12 @@ def _rows(
 def entitlement_steps(node: BudgetNode, cluster: Cluster, start: date, end: date) -> Steps:
     """The node's entitlement over the days [start, end): from `start` and from each day on which it changes.
 
-    It follows the parents that the shares name, so a node that was moved keeps its past. Two queries.
+    It follows the parents that the shares name, so a node that was moved keeps its past. One query, however large the
+    tree.
     """
-    return _steps(cluster, start, end, node.pk)[node.pk]
+    with connection.cursor() as cursor:
+        cursor.execute(ABOVE_SQL, {"node": node.pk, "cluster": cluster.pk, "start": start, "end": end})
+        return _steps([node.pk], node.path[0], map(Given._make, cursor), start, end)[node.pk]
 
 
 def entitlement_on(node: BudgetNode, cluster: Cluster, day: date) -> Fraction:
@@ -188,7 +192,11 @@ def entitlements_on(
 
 def all_entitlement_steps(cluster: Cluster, start: date, end: date) -> dict[int, Steps]:
     """As `entitlement_steps`, by node id, for the root and every node that had a share then. Two queries."""
-    return _steps(cluster, start, end, None)
+    root = BudgetNode.objects.values_list("pk", flat=True).get(parent=None)
+    overlapping = Q(valid_until=None) | Q(valid_until__gt=start)
+    shares = Share.objects.filter(overlapping, cluster=cluster, valid_from__lt=end).order_by("node", "valid_from")
+    rows = [Given._make(row) for row in shares.values_list(*Given._fields)]
+    return _steps(list(dict.fromkeys([root, *(share.node_id for share in rows)])), root, rows, start, end)
 
 
 def in_force(day: date) -> Q:
@@ -223,16 +231,25 @@ def _is_of(share: Given, parents: dict[int, int | None]) -> bool:
     return share.parent_id == parents.get(share.node_id)
 
 
-def _steps(cluster: Cluster, start: date, end: date, only: int | None) -> dict[int, Steps]:
-    root = BudgetNode.objects.values_list("pk", flat=True).get(parent=None)
+ABOVE_SQL = """
+WITH RECURSIVE above AS (
+    SELECT s.* FROM budgets_share s WHERE s.node_id = %(node)s AND s.cluster_id = %(cluster)s
+        AND s.valid_from < %(end)s AND (s.valid_until IS NULL OR s.valid_until > %(start)s)
+    UNION
+    SELECT s.* FROM above a JOIN budgets_share s ON s.node_id = a.parent_id AND s.cluster_id = a.cluster_id
+        AND s.valid_from < %(end)s AND (s.valid_until IS NULL OR s.valid_until > %(start)s)
+)
+SELECT node_id, parent_id, basis_points, valid_from, valid_until FROM above ORDER BY node_id, valid_from"""
+"""The shares of a node and of whatever it hung under in a time; the columns are those of `Given`."""
+
+
+def _steps(wanted: Collection[int], root: int, rows: Iterable[Given], start: date, end: date) -> dict[int, Steps]:
+    """The steps of the nodes that are wanted, by the shares of a time."""
     shares: dict[int, list[Given]] = {}
     changes = {start}
-    overlapping = Q(valid_until=None) | Q(valid_until__gt=start)
-    rows = Share.objects.filter(overlapping, cluster=cluster, valid_from__lt=end).order_by("node", "valid_from")
-    for share in map(Given._make, rows.values_list(*Given._fields)):
+    for share in rows:
         shares.setdefault(share.node_id, []).append(share)
         changes |= {day for day in (share.valid_from, share.valid_until) if day and start < day < end}
-    wanted = [only] if only is not None else [root, *shares]
     steps: dict[int, Steps] = {pk: [] for pk in wanted}
     for day in sorted(changes):
         known = {root: Fraction(1)}

@@ -168,12 +168,13 @@ def stream(
 
 
 def storm(installation: Installation) -> Counter[str]:
-    """Kill something every few seconds; how often each."""
+    """Kill something every few seconds, each about as often; how often each."""
     chance, killed = random.Random(5), Counter[str]()
     ends_s = time.monotonic() + STORM_S
     while time.monotonic() < ends_s:
-        time.sleep(chance.uniform(1, 5))
-        name = chance.choice(list(VICTIMS))
+        time.sleep(chance.uniform(1, 4))
+        least = min(killed[name] for name in VICTIMS)
+        name = chance.choice([name for name in VICTIMS if killed[name] <= least + 1])
         try:
             os.kill(installation.find(*VICTIMS[name]), signal.SIGKILL)
         except (AssertionError, ProcessLookupError):  # it has not been started again yet
@@ -211,8 +212,7 @@ def test_whatever_is_killed_nothing_is_lost_and_nothing_runs_twice(
     assert wait_until(lambda: ask(installation, OPEN) == [], within_s=SETTLE_S), json.dumps(ask(installation, OPEN))
     found = ask(installation, CHECK)
     print(killed, said)
-    assert sum(killed.values()) > 30
-    assert len(killed) == len(VICTIMS)
+    assert min(killed[name] for name in VICTIMS) >= 2, killed
     assert said.split() == ["submitted", str(len(found["workloads"]))]
     assert {state for _code, state in found["workloads"]} == {"finished"}, found
     assert (found["broken_contracts"], found["differences"], found["started_twice"]) == ([], [], 0)
