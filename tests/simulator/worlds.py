@@ -33,6 +33,7 @@ from scheduler.engine.cluster import NodeState
 from scheduler.engine.host import fits_now
 from scheduler.engine.matching import is_worse
 from scheduler.engine.maxima import excess_of
+from scheduler.engine.policies.locality import ONE_RACK
 from scheduler.engine.private import keeps_from, matching_of
 from scheduler.simulator import Scenario, World
 
@@ -327,6 +328,10 @@ class WatchedWorld(World):
                 if tenant == leaf.tenant and not self._is_used(nodes[name]) and not nodes[name].windows
             ]
             unused = [name for name in unused if leaves_reserve(snapshot, workload, [nodes[name]])]
+            if workload.spread == ONE_RACK:
+                racks = {nodes[name].rack for name in unused}
+                of_rack = [[name for name in unused if nodes[name].rack == rack] for rack in racks]
+                unused = max(of_rack, key=lambda names: sum(nodes[name].capacity_milli for name in names), default=[])
             room_milli = sum(nodes[name].capacity_milli for name in unused)
             largest_milli = max([nodes[name].capacity_milli for name in unused], default=0)
             is_whole = workload.size_milli > snapshot.nodes.largest_milli
