@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -75,7 +75,7 @@ class ShareField(forms.CharField):
             return None
         try:
             points = Decimal(text.replace(",", ".").replace("%", "").strip()) * 100
-        except InvalidOperation:
+        except ArithmeticError:  # no number, or beyond all numbers
             said = gettext("{text!r} is not a share such as 35.00").format(text=text[:SHOWN])
             raise forms.ValidationError(said) from None
         if not points.is_finite() or points != points.to_integral_value() or not 0 <= points <= 10_000:

@@ -52,7 +52,7 @@ class Row:
             number = Decimal(value)
         except InvalidOperation:
             raise TraceError(self.line, field, f"must be a whole number, not {value!r}") from None
-        if not number.is_finite() or abs(number) > LARGEST or number != int(number):
+        if not number.is_finite() or number.copy_abs() > LARGEST or number != int(number):
             raise TraceError(self.line, field, f"must be a whole number, not {value!r}")
         if number < at_least:
             raise TraceError(self.line, field, f"must be at least {at_least}, but is {value}")

@@ -96,6 +96,6 @@ def _whole(row: int, values: list[str], field: int) -> int:
         number = Decimal(value)
     except InvalidOperation:
         raise TraceError(row, FIELDS[field - 1], f"must be a number, not {value!r}") from None
-    if not number.is_finite() or abs(number) > LARGEST or number < UNKNOWN:
+    if not number.is_finite() or number.copy_abs() > LARGEST or number < UNKNOWN:
         raise TraceError(row, FIELDS[field - 1], f"must be a number from -1 to {LARGEST}, not {value!r}")
     return int(number)

@@ -31,6 +31,7 @@ def test_ids_stay_text_and_rows_are_sorted_by_submission() -> None:
         ("2017-10-09 07:01:55Z,66.0,1,66.0,a", "row 2, timestamp: must be whole seconds without a zone, not"),
         ("2017-10-09 07:01:55,66.5,1,66.5,a", "row 2, duration: must be a whole number, not '66.5'"),
         ("2017-10-09 07:01:55,nan,1,1,a", "row 2, duration: must be a whole number, not 'nan'"),
+        ("2017-10-09 07:01:55,9e9999999,1,1,a", "row 2, duration: must be a whole number, not '9e9999999'"),
         ("2017-10-09 07:01:55,1e99,1,1,a", "row 2, duration: must be a whole number, not '1e99'"),
         ("2017-10-09 07:01:55,0,1,0,a", "row 2, duration: must be at least 1, but is 0"),
         ("2017-10-09 07:01:55,66,0,0,a", "row 2, num_gpus: must be at least 1, but is 0"),

@@ -56,6 +56,7 @@ def test_failed_and_cancelled_jobs_count(status: str) -> None:
         ("1 2 3", "row 5: has 3 fields, a job has 18"),
         (changed(2, "soon"), "row 5, submit time: must be a number, not 'soon'"),
         (changed(2, "-1"), "row 5, submit time: must not be negative, but is -1"),
+        (changed(4, "9e9999999"), "row 5, run time: must be a number from -1 to 10000000000, not '9e9999999'"),
         (changed(4, "nan"), "row 5, run time: must be a number from -1 to 10000000000, not 'nan'"),
         (changed(4, "-2"), "row 5, run time: must be a number from -1 to 10000000000, not '-2'"),
         (changed(8, "0"), "row 5, requested processors: must be at least 1, but is 0"),
