@@ -10,14 +10,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
+from django.db import Error
 from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
 from budgets.models import Cluster
 from portal import health_signs, metrics_sql
-from portal.health_database import asking
+from portal.health_database import answers, asking
 from portal.metrics_shared import broker
 from scheduler.engine import Policy
+from scheduler.services import cells
 
 KEPT_S = 1
 """An answer is given again for so long, so that whoever asks without end costs little."""
@@ -154,6 +156,19 @@ def passes(now: datetime) -> Found:
     return Found(not late, words, figures)
 
 
+def private_cells(_now: datetime) -> Found:
+    """For all cells that budgets have there are fit nodes."""
+    if not answers():
+        return Found(False, "what is granted is not to be had: the database does not answer")
+    try:
+        found = {cluster: cells.faults_today(cluster) for cluster in cells.clusters_with_cells()}
+    except Error as error:
+        return Found(False, _line("what is granted is not to be had", error))
+    figures = {each.name: {fault.level: fault.short for fault in faults} for each, faults in found.items()}
+    short = [cells.sentence(fault, each) for each, faults in found.items() for fault in faults]
+    return Found(not short, "; ".join(short) or "there are fit nodes for all", figures)
+
+
 CHECKS: dict[str, Callable[[datetime], Found]] = {
     "database": database,
     "migrations": migrations,
@@ -162,7 +177,7 @@ CHECKS: dict[str, Callable[[datetime], Found]] = {
     "worker": sign_of(health_signs.WORKER),
     "passes": passes,
 }
-FURTHER = {"simulations": sign_of(health_signs.SIMULATIONS)}
+FURTHER = {"simulations": sign_of(health_signs.SIMULATIONS), "cells": private_cells}
 """Looked at only where it is asked for: portal and passes do well without."""
 ALL = {**CHECKS, **FURTHER}
 

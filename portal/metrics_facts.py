@@ -25,6 +25,7 @@ from portal.health_database import answers
 from scheduler.engine import Policy
 from scheduler.models import Forecast, Node, Run, Simulation, Workload
 from scheduler.queries import usage
+from scheduler.services import cells
 
 log = structlog.get_logger(__name__)
 
@@ -213,6 +214,21 @@ def nodes(asked: Asked) -> Iterator[Metric]:
     yield gauge("occupancy_ratio", "Held devices over healthy ones and those held on unfit nodes", ["cluster"], ratios)
 
 
+def private_cells(_asked: Asked) -> Iterator[Metric]:
+    """Whole nodes and racks that budgets have of their own, and how many of them there are no fit nodes for."""
+    granted: list[tuple[tuple[str, str], float]] = []
+    missing: list[tuple[tuple[str, str], float]] = []
+    for cluster in cells.clusters_with_cells():
+        for level in cells.LEVELS:
+            count = sum(getattr(holder.cells, level) for holder in cells.holders_on(cluster).values())
+            granted.append(((cluster.name, level), count))
+        short = dict.fromkeys(cells.LEVELS, 0) | {fault.level: fault.short for fault in cells.faults_today(cluster)}
+        missing += [((cluster.name, level), count) for level, count in short.items()]
+    labels = ["cluster", "level"]
+    yield gauge("cells_granted", "Whole nodes and racks that are budgets' own", labels, granted)
+    yield gauge("cells_missing", "How many of these there are not enough fit nodes for", labels, missing)
+
+
 def heartbeats(asked: Asked) -> Iterator[Metric]:
     """How old the last signs of life of nodes are."""
     rows = asked.rows(sql.HEARTBEATS)
@@ -388,8 +404,8 @@ def budgets(asked: Asked) -> Iterator[Metric]:
 PARTS: dict[str, Callable[[Asked], Iterable[Metric]]] = {
     part.__name__: part
     for part in (
-        clusters, stops, queue, waits, nodes, heartbeats, runs, passes, executors, simulator, telling, governance,
-        budgets,
+        clusters, stops, queue, waits, nodes, private_cells, heartbeats, runs, passes, executors, simulator, telling,
+        governance, budgets,
     )
 }  # fmt: skip
 """In this order, since `clusters` says for which the others say 0."""

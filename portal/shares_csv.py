@@ -2,6 +2,7 @@
 
 Reading takes what spreadsheets make of such a file: a BOM or none, UTF-8 or UTF-16, CRLF or LF, commas, semicolons or
 tabs, decimal points or commas, columns in any order, 2026-07-02 or 02.07.2026. What could mean two things is a fault.
+Whole nodes and racks that are a child's own today stand beside the share of today; like its name they are compared.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from datetime import date
 from django.utils.translation import gettext
 
 from budgets.errors import InputError
-from budgets.models import Cluster, Share
-from budgets.services.imports import Fault, Row
+from budgets.models import CellGrant, Cluster, Share
+from budgets.queries import today
+from budgets.services.imports import CELL_COLUMNS, Fault, Row
 from portal.csv_files import Cell, percent, plain
 
-HEADER = ("parent", "child", "name", "cluster", "share %", "from", "until")
+HEADER = ("parent", "child", "name", "cluster", "share %", "from", "until", *CELL_COLUMNS.values())
 NEEDED = ("parent", "child", "cluster", "share %", "from")
-"""Columns that a file must have; `until` may be left out (for good), and so may `name`, which is only compared."""
+"""Columns that a file must have; `until` may be left out (for good), and so may `name` and counts of cells, which are
+only compared.
+"""
 SPELLINGS = {"share": "share %", "share (%)": "share %", "node": "child", "valid from": "from", "valid until": "until"}
 MAX_BYTES = 4 * 2**20
 MAX_ROWS = 20_000
@@ -29,13 +33,18 @@ MAX_CELL = 200
 SEPARATORS = ";,\t"
 
 SHARE = re.compile(r"(\d{1,3})(?:[.,](\d{1,2})0*)?[ \u00a0\u202f]?%?")
+COUNT = re.compile(r"[0-9]{1,5}")
 ISO_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 DOTTED_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 
 
 def rows_to_export(shares: Sequence[Share]) -> Iterator[tuple[Cell, ...]]:
-    """The rows of a file under HEADER."""
+    """The rows of a file under HEADER. One query."""
+    granted = CellGrant.objects.values_list("node", "cluster", "level", "count")
+    counts = {(node, cluster, level): count for node, cluster, level, count in granted}
+    day = today()
     for share in shares:
+        is_today = share.valid_from <= day and (share.valid_until is None or day < share.valid_until)
         yield (
             share.parent.code,
             share.node.code,
@@ -44,6 +53,7 @@ def rows_to_export(shares: Sequence[Share]) -> Iterator[tuple[Cell, ...]]:
             percent(share.basis_points),
             share.valid_from,
             share.valid_until,
+            *(counts.get((share.node_id, share.cluster_id, level)) if is_today else None for level in CELL_COLUMNS),
         )
 
 
@@ -174,6 +184,7 @@ def _row(line: int, cells: dict[str, str], faults: list[Fault]) -> Row | None:
             cells=cells["share %"]
         )
         faults.append(Fault(line, "share %", said))
+    counts = _counts(line, cells, faults)
     days: dict[str, date | None] = {"from": None, "until": None}
     for column in days:
         if cell := cells.get(column, ""):
@@ -193,7 +204,20 @@ def _row(line: int, cells: dict[str, str], faults: list[Fault]) -> Row | None:
         start=days["from"],
         end=days["until"],
         name=cells.get("name", ""),
+        cells=counts,
     )
+
+
+def _counts(line: int, cells: dict[str, str], faults: list[Fault]) -> dict[str, int]:
+    """How many cells of each level the row says are the child's own."""
+    counts: dict[str, int] = {}
+    for level, column in CELL_COLUMNS.items():
+        cell = cells.get(column, "")
+        if COUNT.fullmatch(cell):
+            counts[level] = int(cell)
+        elif cell:
+            faults.append(Fault(line, column, gettext("{cell!r} is not a whole number").format(cell=cell)))
+    return counts
 
 
 def _basis_points(text: str) -> int | None:

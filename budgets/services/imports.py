@@ -19,11 +19,13 @@ from django.utils.translation import gettext
 
 from budgets import authority, queries
 from budgets.errors import ConflictError, NotAllowed
-from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person, Share, ShareImport
+from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, CellGrant, Cluster, Person, Share, ShareImport
 from budgets.services import checks, ledger, shares
 from budgets.timeline import Spell, overlay, sums
 
 NAME_LENGTH = 120
+CELL_COLUMNS = {CellGrant.Level.NODE.value: "own nodes", CellGrant.Level.RACK.value: "own racks"}
+"""What a file calls counts of cells, by their level."""
 
 Key = tuple[int, int]
 """Ids of a parent and a cluster: within them, shares sum to the whole."""
@@ -34,7 +36,7 @@ Books = dict[Key, dict[int, list[Spell]]]
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row as it was understood. `line` is its number in the file, the header being 1; codes are as they were
-    typed, `name` is the child's, if the file says it.
+    typed, `name` is the child's, if the file says it, and `cells` how many of a level are its own.
     """
 
     line: int
@@ -45,6 +47,7 @@ class Row:
     start: date
     end: date | None
     name: str = ""
+    cells: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def spell(self) -> Spell:
@@ -84,6 +87,7 @@ class Plan:
     changes: list[Change] = field(default_factory=list)
     nodes: dict[str, BudgetNode] = field(default_factory=dict)
     clusters: dict[str, Cluster] = field(default_factory=dict)
+    cells: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
     @property
     def unchanged(self) -> int:
@@ -98,6 +102,9 @@ def plan(rows: Sequence[Row], by: Person) -> Plan:
     found = Plan(list(rows))
     found.nodes = {node.code: node for node in BudgetNode.objects.all()}
     found.clusters = {cluster.name: cluster for cluster in Cluster.objects.all()}
+    if any(row.cells for row in rows):
+        granted = CellGrant.objects.values_list("node", "cluster", "level", "count")
+        found.cells = {(node, cluster, level): count for node, cluster, level, count in granted}
     books = _books(found.clusters.values())
     known = [row for row in rows if _is_known(row, found)]
     _refuse_overlaps(known, found)
@@ -224,11 +231,24 @@ def _is_known(row: Row, found: Plan) -> bool:
                 code=child.code, name=child.name
             ),
         )
+    elif (level := _differing_level(row, child, found)) is not None:
+        now = found.cells.get((child.pk, found.clusters[row.cluster].pk, level), 0)
+        said = gettext("{code} has {count} on {cluster}; a file of shares changes none")
+        problem = (CELL_COLUMNS[level], said.format(code=child.code, count=now, cluster=row.cluster))
     elif row.end is not None and row.end <= row.start:
         problem = ("until", gettext("must be later than from; it is the first day without this share"))
     if problem is not None:
         found.faults.append(Fault(row.line, *problem))
     return problem is None
+
+
+def _differing_level(row: Row, child: BudgetNode, found: Plan) -> str | None:
+    """The first level of cells of which the row says another number than the child has."""
+    cluster = found.clusters[row.cluster]
+    for level, count in row.cells.items():
+        if count != found.cells.get((child.pk, cluster.pk, level), 0):
+            return level
+    return None
 
 
 def _problem(

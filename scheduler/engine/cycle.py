@@ -261,7 +261,8 @@ class Pass:
     def _note_failure(self, workload: Workload) -> None:
         if workload.id in self.snapshot.reservations:
             return
-        if workload.min_runtime_s and not (self.snapshot.tree.has_maxima or self.snapshot.tree.tenants):
+        is_pinned_beside_cells = workload.node is not None and self.snapshot.tree.tenants
+        if workload.min_runtime_s and not (self.snapshot.tree.has_maxima or is_pinned_beside_cells):
             note_failure(self.trial, workload)
         if workload.node is not None:
             return

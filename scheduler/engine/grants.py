@@ -11,7 +11,7 @@ as many of these as is usual among racks. Of sizes that are as common the larger
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from .values import NO_CELLS, CellCounts
@@ -55,6 +55,11 @@ class Layout(NamedTuple):
     def names(self) -> frozenset[str]:
         """Of these nodes."""
         return frozenset().union(*self.nodes.values())
+
+    def without(self, names: Collection[str]) -> Layout:
+        """What of it is left while these nodes can't be had: a rack only if it has all of its own."""
+        nodes = {rack: tuple(name for name in members if name not in names) for rack, members in self.nodes.items()}
+        return Layout(nodes, tuple(rack for rack in self.racks if nodes[rack] == self.nodes[rack]), self.rack_nodes)
 
 
 def layout_of(hosts: Iterable[Host]) -> Layout:

@@ -71,6 +71,11 @@ class Matching(NamedTuple):
         """Whether a node is a tenant's cell, or will be."""
         return tenant is not None and tenant in (self.clean.get(node), self.targets.get(node))
 
+    def moved(self, other: Matching) -> set[str]:
+        """The nodes of which another matching says something else."""
+        differs = (self.clean.items() ^ other.clean.items()) | (self.targets.items() ^ other.targets.items())
+        return {name for name, _ in differs}
+
     def missing_in_all(self) -> CellCounts:
         """How many cells of each level have nothing clean; compared from racks on (`is_worse`)."""
         return in_all(self.missing.values())

@@ -14,7 +14,7 @@ from .host import fits_now, is_bound
 from .maxima import Excess, excess_of
 from .placing import Candidate, allowance_milli, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes
 from .policies.locality import TWICE
-from .private import is_in_cell_of, is_tenants, keeps_from
+from .private import is_in_cell_of, is_on_others_cell, keeps_from
 from .reasons import Code
 from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
@@ -111,10 +111,12 @@ def due_promise(trial: Trial, workload: Workload) -> Reservation | None:
 def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
     """Whether there is too little that is free or could be taken over now, by rules (a) to (c), whatever was promised.
 
-    A quick look that may err towards "perhaps", as it always does about those who have cells.
+    A quick look that may err towards "perhaps", as it does where private cells are not all that decides.
     """
     snapshot, size_milli = trial.snapshot, workload.size_milli
-    if size_milli < DEVICE_MILLI or is_tenants(snapshot, workload):
+    if size_milli < DEVICE_MILLI or is_on_others_cell(snapshot, workload):
+        return False
+    if workload.node is not None and snapshot.tree.tenants:  # what is matched without that node decides
         return False
     if workload.spread >= TWICE and snapshot.nodes.free_milli >= size_milli:
         return False

@@ -44,10 +44,11 @@ NOBODY = Standing("")
 class Kept:
     """What passes keep of one matching for the next: how nodes stand by their versions, and what is matched.
 
-    `matchings` are by the node that was left out, for the log of changed nodes when it was `seen` long.
+    `matchings` are by the node that was left out, for the log of changed nodes when it was `seen` long; `last` is the
+    one before, with no node left out.
     """
 
-    __slots__ = ("grants", "layout", "matchings", "seen", "standings")
+    __slots__ = ("grants", "last", "layout", "matchings", "seen", "standings")
 
     def __init__(self, snapshot: Snapshot) -> None:
         """Nothing is matched yet."""
@@ -56,6 +57,7 @@ class Kept:
         self.seen = 0
         self.standings: dict[str, tuple[int, Standing]] = {}
         self.matchings: dict[str | None, Matching] = {}
+        self.last: Matching | None = None
 
     def standing(self, snapshot: Snapshot, node: NodeState) -> Standing:
         """How a node stands."""
@@ -69,19 +71,43 @@ class Kept:
 
 def matching_of(snapshot: Snapshot, without: str | None = None) -> Matching:
     """What is matched to the cells of all tenants as things stand; `without` a node, where others do as well."""
+    settle(snapshot)
+    kept: Kept = snapshot.kept
+    found = kept.matchings.get(without)
+    if found is None:
+        found = kept.matchings[without] = _match(snapshot, kept, without)
+    return found
+
+
+def settle(snapshot: Snapshot) -> None:
+    """Bring the matching up to date. Nodes that are another's cell now than before are changed nodes, like those of
+    which something else has changed: whoever follows the log of these has to ask for this first.
+    """
+    if not snapshot.tree.tenants:
+        return
     kept: Kept | None = snapshot.kept
     if kept is None or kept.grants != snapshot.tree.grants:
         kept = snapshot.kept = Kept(snapshot)
-    if kept.seen != len(snapshot.nodes.changes):
-        kept.seen = len(snapshot.nodes.changes)
-        kept.matchings.clear()
-    found = kept.matchings.get(without)
-    if found is None:
-        nodes = [kept.standing(snapshot, node) for node in snapshot.nodes.by_name.values() if _is_fit(node)]
-        unfit = {node.rack for node in snapshot.nodes.restless.values() if not _is_fit(node)}
-        racks = [rack for rack in kept.layout.racks if rack not in unfit]
-        found = kept.matchings[without] = match(snapshot.tree.tenants, nodes, racks, without)
-    return found
+    nodes = snapshot.nodes
+    if kept.seen == len(nodes.changes):
+        return
+    before, now = kept.last, _match(snapshot, kept, None)
+    kept.last = now
+    if before is not None:
+        moved = before.moved(now)
+        # Who may take over a gang in its cell may do so on the gang's other nodes as well.
+        beside = {name for each in moved for run in nodes.by_name[each].runs.values() for name in run.holdings}
+        for name in sorted(moved | beside):
+            nodes.promise_changed(nodes.by_name[name])
+    kept.matchings = {None: now}
+    kept.seen = len(nodes.changes)
+
+
+def _match(snapshot: Snapshot, kept: Kept, without: str | None) -> Matching:
+    nodes = [kept.standing(snapshot, node) for node in snapshot.nodes.by_name.values() if _is_fit(node)]
+    unfit = {node.rack for node in snapshot.nodes.restless.values() if not _is_fit(node)}
+    racks = [rack for rack in kept.layout.racks if rack not in unfit]
+    return match(snapshot.tree.tenants, nodes, racks, without)
 
 
 def keeps_from(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
@@ -93,6 +119,20 @@ def keeps_from(snapshot: Snapshot, node: NodeState, workload: Workload) -> bool:
         return False
     matching = matching_of(snapshot, workload.node)
     return matching.keeps_from(node.name, snapshot.tree.nodes[workload.leaf].tenant)
+
+
+def keeps_tenant_from(snapshot: Snapshot, node: NodeState, tenant: Whose) -> bool:
+    """The same of all funded work of a tenant, or (None) of those without cells, to which nothing was promised."""
+    return matching_of(snapshot).keeps_from(node.name, tenant)
+
+
+def is_on_others_cell(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether something was promised to a workload where it would have to stay off but for that."""
+    promise = snapshot.reservations.get(workload.id)
+    if promise is None or not snapshot.tree.tenants:
+        return False
+    matching, tenant = matching_of(snapshot), snapshot.tree.nodes[workload.leaf].tenant
+    return any(matching.keeps_from(name, tenant) for name in promise.holdings)
 
 
 def kept_from(snapshot: Snapshot, workload: Workload) -> tuple[dict[str, str], CellCounts]:

@@ -14,6 +14,7 @@ from .classes import is_reserve_kept_from
 from .cluster import Nodes, NodeState
 from .placing import is_whole_nodes
 from .preemption import is_out_of_reach
+from .private import is_on_others_cell, is_tenants, settle
 from .queues import Group
 from .reach import Reach
 from .reservations import is_any_certain, is_unfit, may_be_earlier
@@ -41,6 +42,7 @@ def note_failure(trial: Trial, workload: Workload) -> None:
     snapshot = trial.snapshot
     group = snapshot.queues[workload.leaf].group(workload)
     if workload.id in group.members and workload.min_runtime_s == group.shortest_contract_s():
+        settle(snapshot)
         reach = trial.reaches.of(workload)
         promises = list(snapshot.reservations.values())
         group.failure = Failure(reach, reach.version, promises, len(snapshot.nodes.changes))
@@ -84,6 +86,7 @@ def may_move_funded(trial: Trial) -> bool:
 
 def _calm(trial: Trial) -> Calm:
     snapshot = trial.snapshot
+    settle(snapshot)
     return Calm(
         promises=list(snapshot.reservations.values()),
         standing=trial.reaches.standing(),
@@ -107,6 +110,7 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         return None
     if trial.reaches.standing() != calm.standing:
         return None
+    settle(snapshot)
     changed = set(snapshot.nodes.changes[calm.seen :])
     if changed and snapshot.classes is not None and snapshot.classes.reserve_milli:  # one node may free another
         return None
@@ -115,7 +119,8 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         return None
     is_promise_free = len(calm.promises) < trial.policy.reservations  # then what is certain later counts too
     room = _Room.on(changed, with_contracts=is_promise_free)
-    if not is_new and not room.most_milli and not room.leaves:
+    has_cells = bool(snapshot.tree.tenants)
+    if not is_new and not room.most_milli and not room.leaves and not (changed and has_cells):
         return []
     found: list[Group] = []
     for queue in snapshot.queues.values():
@@ -125,7 +130,13 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         if room.leaves and room.is_reached_by(trial, groups[0]):
             found += groups
         else:
-            found += [group for group in groups if group.joined > calm.joined or room.may_do(group)]
+            found += [
+                group
+                for group in groups
+                if group.joined > calm.joined
+                or room.may_do(group)
+                or (has_cells and group.is_particular and group.any().node is not None)  # matched without its node
+            ]
     return found
 
 
@@ -161,7 +172,9 @@ class _Room(NamedTuple):
     def is_reached_by(self, trial: Trial, group: Group) -> bool:
         """Whether the leaf of a group might take over from one of the leaves, itself among them."""
         workload = group.any()
-        return workload.leaf in self.leaves or not trial.reaches.of(workload).beaten.isdisjoint(self.leaves)
+        if workload.leaf in self.leaves or is_tenants(trial.snapshot, workload):  # who has cells, from anybody in them
+            return True
+        return not trial.reaches.of(workload).beaten.isdisjoint(self.leaves)
 
 
 def may_move_in(trial: Trial, leaf_id: str) -> bool:
@@ -234,10 +247,18 @@ def _may_any_start(trial: Trial, groups: Iterable[Group]) -> bool:
             reach = reaches.of_group(group)
             if is_promise_free and reach.has_ever(snapshot, size_milli):
                 return True
-            is_within_reach = reach.has_now(snapshot, size_milli)
+            is_within_reach = reach.has_now(snapshot, size_milli) or _is_any_on_others_cell(snapshot, group)
         if is_within_reach and not _fails_still(trial, group):
             return True
     return False
+
+
+def _is_any_on_others_cell(snapshot: Snapshot, group: Group) -> bool:
+    """Whether something was promised to one of a group where its reach does not go, as it is others' cell."""
+    if not snapshot.tree.tenants:
+        return False
+    holders = snapshot.reservations.keys() & group.members.keys()
+    return any(is_on_others_cell(snapshot, group.members[name]) for name in holders)
 
 
 def _may_fit_free(nodes: Nodes, largest_milli: int, size_milli: int) -> bool:
@@ -251,6 +272,7 @@ def _fails_still(trial: Trial, group: Group) -> bool:
     failure = group.failure
     if not isinstance(failure, Failure) or not snapshot.reservations.keys().isdisjoint(group.members):
         return False
+    settle(snapshot)
     reach = trial.reaches.of_group(group)
     if failure.reach is not reach or failure.version != reach.version:
         return False

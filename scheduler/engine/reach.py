@@ -13,6 +13,7 @@ from fractions import Fraction
 from .classes import is_reserve_kept_from
 from .cluster import HeldRun, Nodes, NodeState
 from .horizon import Amounts, Horizon
+from .private import cells_aside, is_in_cell_of, keeps_tenant_from, leaves_in_cell, settle
 from .queues import Group
 from .snapshot import Snapshot
 from .standing import comparisons
@@ -25,8 +26,8 @@ MANY = 16
 """So many changes for each node: likely all have changed."""
 FEW_WITNESSES = 8
 """So many nodes are looked at before all that have changed are."""
-ReachKey = tuple[str, int, tuple[int, ...]]
-"""Leaf, urgency, and (where a margin counts) what is asked for and the contract."""
+ReachKey = tuple[str, int, tuple[int, ...], bool]
+"""Leaf, urgency, (where a margin counts) what is asked for and the contract, and whether private cells count."""
 
 
 class Reach:
@@ -35,6 +36,9 @@ class Reach:
     It follows the log of changed nodes, so that asking costs little where little has changed. `version` grows whenever
     the leaf may take over from others than before. One that began with a bound (`begin_with`) knows no more than that,
     and what has changed since, until the bound does not answer a question: only then it looks at every node.
+
+    Where private cells count (`sees_cells`), others' are out of reach, and what is in its own may be taken over once
+    its contract is over. Of a gang that is in one only in part, what is said to be had now is an upper bound.
     """
 
     __slots__ = (
@@ -54,15 +58,17 @@ class Reach:
         "beaten",
         "checked",
         "leaf",
+        "sees_cells",
         "sides",
         "urgency",
         "version",
     )
 
-    def __init__(self, leaf: TreeNode, urgency: int) -> None:
+    def __init__(self, leaf: TreeNode, urgency: int, *, sees_cells: bool = False) -> None:
         """Nobody can be taken over from yet."""
         self.leaf = leaf
         self.urgency = urgency
+        self.sees_cells = sees_cells
         self.beaten: frozenset[str] = frozenset()
         self.sides: object = None
         self.version = 0
@@ -150,10 +156,12 @@ class Reach:
     def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:
         """The most that could be had on one node, if something may start there, by telling runs to leave now."""
         self._follow(snapshot)
-        return self._could_have(node, snapshot.now_s)[0] if self._is_bound else self._now[node.name]
+        return self._could_have(snapshot, node)[0] if self._is_bound else self._now[node.name]
 
     def has_now(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
+        if self.sees_cells:
+            settle(snapshot)
         is_whole = need_milli > snapshot.nodes.largest_milli
         if not is_whole and self._is_beyond_limit(snapshot.nodes, need_milli):
             return False
@@ -165,6 +173,14 @@ class Reach:
         if not is_whole and not self._is_bound:
             self._limit_milli, self._glanced = self._top_now, self._seen
         return found
+
+    def has_now_unpromised(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """The same of nodes alone of which nothing was promised to anybody."""
+        nodes = [node for node in snapshot.nodes.by_name.values() if not node.reservations]
+        if need_milli <= snapshot.nodes.largest_milli:
+            return any(self.now_milli(snapshot, node) >= need_milli for node in nodes)
+        whole = (node for node in nodes if self.now_milli(snapshot, node) == node.capacity_milli)
+        return sum(node.capacity_milli for node in whole) >= need_milli
 
     def _is_beyond_limit(self, nodes: Nodes, need_milli: int) -> bool:
         """Whether so much is more than could be had on any one node, as far as that is seen at a glance."""
@@ -178,6 +194,8 @@ class Reach:
 
     def has_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
+        if self.sees_cells:
+            settle(snapshot)
         if self._witness is not None and self._is_witnessed(snapshot, need_milli):
             return True
         self._follow(snapshot)
@@ -199,14 +217,14 @@ class Reach:
         if node.version == version:
             if certain_milli >= need_milli:
                 return True
-        elif (certain_milli := self._could_have(node, snapshot.now_s)[1]) >= need_milli:
+        elif (certain_milli := self._could_have(snapshot, node)[1]) >= need_milli:
             self._witness = node, node.version, certain_milli
             return True
         by_name = snapshot.nodes.by_name
         likely = [name for name, ever_milli in self._ever.items() if ever_milli >= need_milli]
         for name in likely[:FEW_WITNESSES]:
             node = by_name[name]
-            certain_milli = self._could_have(node, snapshot.now_s)[1]
+            certain_milli = self._could_have(snapshot, node)[1]
             if certain_milli >= need_milli:
                 self._witness = node, node.version, certain_milli
                 return True
@@ -230,11 +248,13 @@ class Reach:
         self._top_now = self._top_ever = 0
         self._whole_now_milli = self._whole_ever_milli = 0
         for node in snapshot.nodes.by_name.values():
-            self._measure(node, snapshot.now_s)
+            self._measure(snapshot, node)
         self._seen = len(snapshot.nodes.changes)
         self._stale.clear()
 
     def _follow(self, snapshot: Snapshot) -> None:
+        if self.sees_cells:
+            settle(snapshot)
         nodes = snapshot.nodes
         seen = self._seen
         if seen == len(nodes.changes) and not self._stale:
@@ -245,23 +265,47 @@ class Reach:
         changed = {*nodes.changes[seen:], *(nodes.by_name[name] for name in self._stale)}
         for node in changed:
             if self._is_bound:
-                self._raise_bounds(node, snapshot.now_s)
+                self._raise_bounds(snapshot, node)
             else:
-                self._measure(node, snapshot.now_s)
+                self._measure(snapshot, node)
         self._seen = len(nodes.changes)
         self._stale.clear()
 
-    def _could_have(self, node: NodeState, now_s: int) -> tuple[int, int]:
+    def _could_have(self, snapshot: Snapshot, node: NodeState) -> tuple[int, int]:
         """What could be had on a node by telling runs to leave now, and what is certain at some instant."""
         if node.indexed_milli is None:
             return 0, 0
+        if self.sees_cells:
+            if keeps_tenant_from(snapshot, node, self.leaf.tenant):
+                return 0, 0
+            if self.leaf.tenant is not None:
+                return self._could_have_as_tenant(snapshot, node)
+        return self._could_have_by_figures(node, snapshot.now_s)
+
+    def _could_have_as_tenant(self, snapshot: Snapshot, node: NodeState) -> tuple[int, int]:
+        """The same of a leaf with cells, which may take over whatever is in them and has its contract over."""
+        tenant = self.leaf.tenant
+        if in_cell := leaves_in_cell(snapshot, node, tenant):
+            return self._counted(node, self.on_with(node, in_cell), snapshot.now_s)
+        now_milli, ever_milli = self._could_have_by_figures(node, snapshot.now_s)
+        gangs = (run for run in node.runs.values() if run.is_over and len(run.holdings) > 1)
+        if any(is_in_cell_of(snapshot, run, tenant) for run in gangs):
+            now_milli = node.open_milli
+        return now_milli, ever_milli
+
+    def _could_have_by_figures(self, node: NodeState, now_s: int) -> tuple[int, int]:
+        """The same by what leaves have been served alone."""
         if not node.shared:
             open_milli, leaves = node.summary()
             if self.beaten.isdisjoint(leaves) and self.leaf.id not in leaves:
                 promised_milli = sum(promise.holdings[node.name] for promise in node.reservations)
                 return open_milli, open_milli - promised_milli
+        return self._counted(node, self.on(node), now_s)
+
+    def _counted(self, node: NodeState, later: Iterable[tuple[int, int]], now_s: int) -> tuple[int, int]:
+        """What is free, and what may be taken over, now and at any instant."""
         now_milli = ever_milli = node.whole_free_milli() + node.leaving_milli
-        for from_s, amount_milli in self.on(node):
+        for from_s, amount_milli in later:
             ever_milli += amount_milli
             if from_s <= now_s:
                 now_milli += amount_milli
@@ -269,8 +313,8 @@ class Reach:
             ever_milli -= promise.holdings[node.name]
         return now_milli, ever_milli
 
-    def _raise_bounds(self, node: NodeState, now_s: int) -> None:
-        now_milli, ever_milli = self._could_have(node, now_s)
+    def _raise_bounds(self, snapshot: Snapshot, node: NodeState) -> None:
+        now_milli, ever_milli = self._could_have(snapshot, node)
         assert self._top_now is not None
         assert self._top_ever is not None
         self._top_now = max(self._top_now, now_milli)
@@ -278,8 +322,8 @@ class Reach:
         self._whole_now_milli += node.capacity_milli * (now_milli == node.capacity_milli)
         self._whole_ever_milli += node.capacity_milli * (ever_milli == node.capacity_milli)
 
-    def _measure(self, node: NodeState, now_s: int) -> None:
-        now_milli, ever_milli = self._could_have(node, now_s)
+    def _measure(self, snapshot: Snapshot, node: NodeState) -> None:
+        now_milli, ever_milli = self._could_have(snapshot, node)
         name, capacity_milli = node.name, node.capacity_milli
         was_milli = self._now.get(name, 0)
         if now_milli != was_milli or name not in self._now:
@@ -309,7 +353,7 @@ class Reaches:
         `for_all` says that everybody who waits will be asked about, so that it is worth while to look at all at once.
         """
         self._snapshot = snapshot
-        self._for_all = for_all and not swap_margin
+        self._for_all = for_all and not swap_margin and not snapshot.tree.tenants  # of cells the horizon knows nothing
         self._horizon: Horizon | None = None
         self._is_settled = True  # whether no figure has changed since the horizon was made
         self._are_promises_aside = False
@@ -425,12 +469,17 @@ class Reaches:
             reach = group.reach = self.of(group.any())
         return reach
 
+    def but_for_cells(self, group: Group) -> Reach:
+        """The same if nobody had private cells."""
+        with cells_aside(self._snapshot):
+            return self.of(group.any())
+
     def of(self, workload: Workload) -> Reach:
         """What a workload may take over."""
         asked: tuple[int, ...] = ()
         if self._has_margin:
             asked = workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib
-        key = (workload.leaf, workload.urgency, asked)
+        key = (workload.leaf, workload.urgency, asked, bool(self._snapshot.tree.tenants))
         reach = self._checked.get(key)
         if reach is None:
             reach = self._check(key, workload)
@@ -450,7 +499,7 @@ class Reaches:
         known: Reach | None = snapshot.reaches.get(key)
         sides: object
         if known is None:
-            known = snapshot.reaches[key] = self._begin(leaf, workload.urgency)
+            known = snapshot.reaches[key] = self._begin(leaf, workload.urgency, sees_cells=key[3])
         if self._has_margin:
             order = snapshot.tree.order
             sides = beaten = frozenset(
@@ -472,8 +521,8 @@ class Reaches:
             known.shift(snapshot, beaten, sides)
         return known
 
-    def _begin(self, leaf: TreeNode, urgency: int) -> Reach:
-        reach = Reach(leaf, urgency)
+    def _begin(self, leaf: TreeNode, urgency: int, *, sees_cells: bool) -> Reach:
+        reach = Reach(leaf, urgency, sees_cells=sees_cells)
         if self._for_all and self._horizon is None:
             self.look_again()
         horizon = self._horizon

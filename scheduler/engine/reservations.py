@@ -10,7 +10,7 @@ from .cluster import HeldRun, NodeState
 from .host import certain_from_s, is_bound
 from .placing import Candidate, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes, meets_window
 from .preemption import Claimant
-from .private import keeps_from, leaves_in_cell
+from .private import keeps_from, leaves_in_cell, settle
 from .snapshot import Snapshot
 from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
@@ -120,7 +120,6 @@ def is_any_certain(trial: Trial, workload: Workload) -> bool:
         workload.node is not None
         or workload.asks_host
         or is_reserve_kept_from(snapshot, workload)
-        or snapshot.tree.tenants
         or (workload.relaxes_s is None and is_bound_to_rack(snapshot, workload))
         or (restless and any(node.windows for node in restless.values()))
     ):
@@ -213,6 +212,7 @@ class Outlook:
     def is_earlier(self, trial: Trial, workload: Workload) -> bool:
         """Whether there is enough."""
         snapshot = trial.snapshot
+        settle(snapshot)
         if self._seen == len(snapshot.nodes.changes):
             return self._is_enough
         claimant = Claimant(trial, workload)
@@ -244,7 +244,9 @@ class Outlook:
 def may_be_earlier(trial: Trial, workload: Workload) -> bool:
     """Whether what was promised to a workload, for an instant to come, might be certain earlier by now."""
     snapshot = trial.snapshot
-    if snapshot.tree.tenants or any(node.windows for node in snapshot.nodes.restless.values()):
+    if any(node.windows for node in snapshot.nodes.restless.values()):
+        return True
+    if workload.node is not None and snapshot.tree.tenants:  # what is matched without that node decides
         return True
     outlook: Outlook | None = snapshot.outlooks.get(workload.id)
     if outlook is None or not outlook.holds(trial, workload):

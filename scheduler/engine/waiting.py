@@ -12,10 +12,11 @@ from .maxima import excess, would_hold_milli
 from .placing import allowance_milli, is_bound_to_rack, is_whole_nodes, place_on_free
 from .policies.locality import ONE_RACK, TWICE
 from .preemption import find_taking, is_out_of_reach
-from .private import cells_aside, keeps_from
+from .private import cells_aside, is_tenants, keeps_from
 from .queues import Group
 from .reasons import Code
 from .reservations import Certain, certain_at_s, certain_for, is_any_certain
+from .snapshot import Snapshot
 from .trial import Trial
 from .values import DEVICE_MILLI, Action, Decision, Reason, Reservation, Workload
 
@@ -40,7 +41,7 @@ class WaitingCodes:
         self._has_cells = bool(trial.snapshot.tree.tenants)
         self._contracts_matter = bool(trial.policy.swap_margin) or self._has_windows or self._has_cells
         self._has_maxima = trial.snapshot.tree.has_maxima
-        self.are_grouped = not self._contracts_matter
+        self.are_grouped = not (trial.policy.swap_margin or self._has_windows)
         """Whether the answers are those of the groups that a leaf's queue keeps (queues.py)."""
 
     def shape(self, workload: Workload) -> Shape:
@@ -194,11 +195,15 @@ class Waits:
         groups = list(snapshot.stirred.funded)
         codes = self._by_group(groups)
         promised: dict[Group, list[Reservation]] = {}
+        closer: list[Workload] = []
         for promise in self._promises.values():
             workload = snapshot.queued[promise.workload]
             promised.setdefault(snapshot.queues[workload.leaf].group(workload), []).append(promise)
         found: list[Decision] = []
         for group, code in zip(groups, codes, strict=True):
+            if code is None:
+                closer += group.members.values()
+                continue
             if group in promised:
                 known = self._number_told(group, code, promised[group])
             else:
@@ -209,6 +214,8 @@ class Waits:
             known = group.number_told(code)
             if known != len(group.members):
                 found += self._news_for(group, code, len(group.members) - known)
+        if closer:
+            found += self.decisions([(workload, 0) for workload in closer], snapshot.told)
         found.sort(key=lambda each: each.workload)
         return found
 
@@ -293,8 +300,11 @@ class Waits:
                         stirred.unallocated[group] = None
         snapshot.size_codes = codes
 
-    def _by_group(self, groups: Sequence[Group]) -> list[Code]:
-        """The code of every funded group. Those that take a closer look are looked at by shape."""
+    def _by_group(self, groups: Sequence[Group]) -> list[Code | None]:
+        """The code of every funded group. Those that take a closer look are looked at by shape.
+
+        None where private cells and promises both count, so that not all of a group may wait for the same.
+        """
         codes: list[Code | None] = []
         closer: dict[int, Workload] = {}
         snapshot, reaches = self._trial.snapshot, self._trial.reaches
@@ -302,6 +312,7 @@ class Waits:
         free_milli, largest_milli, total_milli = nodes.free_milli, nodes.largest_milli, nodes.total_milli
         in_all_milli, on_one_milli = nodes.fit_milli
         is_anything_promised = bool(self._promises)
+        has_cells = bool(snapshot.tree.tenants)
         for index, group in enumerate(groups):
             code = None
             size_milli = group.size_milli
@@ -311,6 +322,11 @@ class Waits:
                 code = Code.WAITING_NODES
             elif self._codes.exceeds_maximum(group.any()):
                 code = Code.WAITING_MAXIMUM
+            elif has_cells and self._may_wait_for_cells(group):
+                if self._waits_for_cells(group):
+                    code = Code.WAITING_CELLS
+                else:
+                    closer[index] = group.any()
             else:
                 reach = reaches.of_group(group)
                 if is_anything_promised and (size_milli < DEVICE_MILLI or reach.has_now(snapshot, size_milli)):
@@ -322,10 +338,27 @@ class Waits:
                 else:
                     code = Code.WAITING_ORDER
             codes.append(code)
-        if not closer:
-            return codes  # type: ignore[return-value]
+        if not closer or (has_cells and is_anything_promised):
+            return codes
         found = self._by_shape(list(closer.values()))
         return [code or found[self._codes.shape(closer[index])] for index, code in enumerate(codes)]
+
+    def _may_wait_for_cells(self, group: Group) -> bool:
+        """Whether private cells might be why a group waits, or decide with promises what it stays off."""
+        snapshot, size_milli = self._trial.snapshot, group.size_milli
+        if size_milli < DEVICE_MILLI or self._trial.reaches.but_for_cells(group).has_now(snapshot, size_milli):
+            return True
+        return bool(self._promises) and is_tenants(snapshot, group.any()) and is_on_any(snapshot, size_milli)
+
+    def _waits_for_cells(self, group: Group) -> bool:
+        """Whether they surely are, whatever its contracts: there is enough of which nothing was promised."""
+        snapshot, size_milli = self._trial.snapshot, group.size_milli
+        if size_milli < DEVICE_MILLI:
+            return False
+        reach = self._trial.reaches.but_for_cells(group)
+        if self._promises:
+            return reach.has_now_unpromised(snapshot, size_milli)
+        return reach.has_now(snapshot, size_milli)
 
     def _own_code(self, code: Code, promise: Reservation | None) -> Code:
         """The code of one of a shape: what was promised to it comes before what the others are told.
@@ -354,9 +387,7 @@ class Waits:
             if workload.min_runtime_s and codes[shape] not in (*SETTLED, Code.WAITING_CELLS)
         }
         if self._codes.are_grouped:
-            funded = {
-                shape: workload for shape, workload in funded.items() if not is_out_of_reach(self._trial, workload)
-            }
+            funded = {shape: workload for shape, workload in funded.items() if self._may_be_within_reach(workload)}
         plain = {shape: workload for shape, workload in funded.items() if self._codes.is_plain(workload)}
         within = [shape for shape, workload in plain.items() if self._codes.is_within_reach(workload)]
         if len(plain) < len(funded):
@@ -369,6 +400,14 @@ class Waits:
                     self._trial.reserve(self._promises[workload_id])
         codes.update(dict.fromkeys(within, Code.WAITING_RESERVATION))
         return codes
+
+    def _may_be_within_reach(self, workload: Workload) -> bool:
+        """Whether it might be placed now if nothing had been promised, whatever cells are matched then."""
+        snapshot = self._trial.snapshot
+        if is_tenants(snapshot, workload):
+            return workload.size_milli < DEVICE_MILLI or is_on_any(snapshot, workload.size_milli)
+        with cells_aside(snapshot):
+            return not is_out_of_reach(self._trial, workload)
 
     def _code(self, workload: Workload) -> Code:
         """Its code, but for what promises to others keep from it."""
@@ -392,6 +431,14 @@ class Waits:
             return self._explainer.waits(workload, code, promise.at_s)
         at_s = self._codes.certain_at_s(workload) if self._codes.is_any_certain(workload) else None
         return self._explainer.waits(workload, code, at_s)
+
+
+def is_on_any(snapshot: Snapshot, size_milli: int) -> bool:
+    """Whether so much would be on one node, or, if it is more, on whole nodes, if all left who may have to."""
+    nodes = snapshot.nodes.by_name.values()
+    if is_whole_nodes(snapshot, size_milli):
+        return sum(node.capacity_milli for node in nodes if node.open_milli >= node.capacity_milli) >= size_milli
+    return any(node.open_milli >= size_milli for node in nodes)
 
 
 def fits_cluster(trial: Trial, workload: Workload) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, F
+from django.db.models import Count, F, Q
 from django.utils.translation import gettext, ngettext
 
 from budgets.errors import ConflictError, InputError
@@ -197,6 +197,23 @@ def faults_of(cluster: Cluster) -> list[Fault]:
     """What is short on a cluster, since nodes have gone or moved. No query but one where nobody has cells."""
     holders = holders_on(cluster)
     return faults(layout_of(hosts_on(cluster)), holders) if holders else []
+
+
+def faults_today(cluster: Cluster) -> list[Fault]:
+    """What of all that is granted could not be cleared at once, whoever left, since nodes have gone, broken down or are
+    to be emptied. No query but one where nobody has cells.
+    """
+    holders = holders_on(cluster)
+    if not holders:
+        return []
+    fit = Q(health=Node.Health.HEALTHY, drain_asked_at=None)
+    unfit = set(Node.objects.filter(~fit, cluster=cluster, retired_at=None).values_list("name", flat=True))
+    return faults(layout_of(hosts_on(cluster)).without(unfit), holders)
+
+
+def clusters_with_cells() -> list[Cluster]:
+    """The clusters on which anybody has any. One query."""
+    return list(Cluster.objects.filter(pk__in=CellGrant.objects.values("cluster")))
 
 
 def sentence(fault: Fault, cluster: Cluster) -> str:

@@ -86,7 +86,7 @@ class World(Effects):
         if event.kind == "shares":
             self._at(event.at_s, SHARES, lambda: self._set_shares(event))
         elif event.kind == "cells":
-            self._at(event.at_s, SHARES, lambda: self.snapshot.tree.set_cells(event.cells))
+            self._at(event.at_s, SHARES, lambda: self.snapshot.set_cells(event.cells))
         elif event.kind == "close":
             self._at(event.at_s, SHARES, lambda: self._close(event.subject))
         elif event.kind == "cancel":

@@ -59,6 +59,14 @@ def test_of_no_nodes_nothing_can_be_granted():
     assert unmatched(layout, [CellCounts(node=1)]) == (1, 0)
 
 
+def test_while_a_node_cannot_be_had_its_rack_is_but_nodes():
+    left = TWO_RACKS.without({"r1-0"})
+    assert (left.racks, left.number_of_nodes) == (("r2",), 3)
+    assert unmatched(left, [CellCounts(node=1, rack=1)]) == (0, 0)
+    assert unmatched(left, [CellCounts(node=2, rack=1)]) == (1, 0)
+    assert unmatched(left, [CellCounts(node=1), CellCounts(rack=2)]) == (0, 1)
+
+
 def test_of_more_than_there_is_what_fits_is_kept_racks_first():
     granted = {"b": CellCounts(node=2, rack=1), "a": CellCounts(node=1, rack=0), "c": CellCounts(node=1, rack=2)}
     assert fitting(TWO_RACKS, granted) == {"a": (0, 0), "b": (0, 1), "c": (0, 1)}

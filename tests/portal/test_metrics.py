@@ -19,8 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from budgets.models import BudgetNode
 from budgets.services import webhook_settings
 from portal import health_database, metrics, metrics_facts, metrics_http, metrics_shared
+from scheduler.engine import CellCounts
 from scheduler.models import Node, Pass, Run, Workload
-from scheduler.services import nodes
+from scheduler.services import cells, nodes
 from tests.conftest import REPOSITORY
 
 TOKEN = "a-token-that-nobody-guesses"
@@ -109,12 +110,15 @@ def test_figures_equal_the_rows(lab):
 
 def test_nodes_repairs_and_silence_are_counted(lab):
     sick, quiet = Node.objects.order_by("name")
+    cells.set_cells(node=lab.node["A"], cluster=lab.cluster, cells=CellCounts(node=2), by=None, reason="as agreed")
     nodes.ask_drain(node=sick, reason="fan", by=lab.ops)
     Node.objects.filter(pk=sick.pk).update(health="unhealthy")
     Node.objects.filter(pk=quiet.pk).update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     found = scraped()
     assert all_of(found, "nodes") == {("north", "healthy"): 1, ("north", "unhealthy"): 1}
     assert of(found, "nodes_draining", cluster="north") == 1
+    assert all_of(found, "cells_granted") == {("north", "node"): 2}
+    assert all_of(found, "cells_missing") == {("north", "node"): 1}
     on = dict(Node.objects.annotate(held=Sum("devices__held_milli")).values_list("pk", "held"))
     assert all_of(found, "devices_held") == {
         ("north", "draining"): on[sick.pk] / 1_000, ("north", "healthy"): on[quiet.pk] / 1_000,
