@@ -15,6 +15,7 @@ from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_or
 from .policies.fair import LimitFault, Portion, fair_shares, fault_in_limits, steady_shares
 from .policies.half_life import decay_per_s, decayed_milli_s
 from .policy import ENGINE_VERSION, HOLDING_ORDERS, LEAF_ORDERS, TREE_ORDERS, Policy
+from .private import set_cells
 from .reasons import Code
 from .snapshot import Snapshot
 from .standing import comparisons
@@ -102,6 +103,7 @@ __all__ = [
     "places",
     "refusal",
     "refusal_in",
+    "set_cells",
     "steady_shares",
     "still_grantable",
     "themis",

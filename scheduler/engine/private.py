@@ -21,12 +21,15 @@ A tenant takes over from funded runs of others in its cells whose contract is ov
 (`Code.PREEMPTED_CELL`, rule e). Unallocated work may be anywhere, and is told to leave when the cell is claimed. A
 promise counts as its holder's occupation from when it is made, so that it can be kept, and binds even those nodes.
 
-Lazy preemption, HiveD's option to let a run that loses its cell go on elsewhere, is not there: runs do not move.
+**Preemption is lazy**: no grant, no use of a cell and no other matching tells anybody to leave. A run is told only when
+a workload of the tenant takes that very node, nothing that is free will do, and it costs least (preemption.py). What
+HiveD calls lazy preemption, an option to let such a run go on as an opportunistic one where it still fits, has nothing
+to do here: whoever can be told to leave a cell runs unallocated already, or beyond a contract, and runs do not move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from .cluster import HeldRun, NodeState
@@ -77,6 +80,15 @@ def matching_of(snapshot: Snapshot, without: str | None = None) -> Matching:
     if found is None:
         found = kept.matchings[without] = _match(snapshot, kept, without)
     return found
+
+
+def set_cells(snapshot: Snapshot, cells: Mapping[str, CellCounts]) -> None:
+    """Replace the cells of the budget nodes named, effective at once: any node may be another's cell now."""
+    snapshot.tree.set_cells(cells)
+    for node in snapshot.nodes.by_name.values():
+        snapshot.nodes.promise_changed(node)
+    for group in snapshot.stirred.funded:
+        group.failure = group.reach = None
 
 
 def settle(snapshot: Snapshot) -> None:

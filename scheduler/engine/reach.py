@@ -13,7 +13,7 @@ from fractions import Fraction
 from .classes import is_reserve_kept_from
 from .cluster import HeldRun, Nodes, NodeState
 from .horizon import Amounts, Horizon
-from .private import cells_aside, is_in_cell_of, keeps_tenant_from, leaves_in_cell, settle
+from .private import is_in_cell_of, keeps_tenant_from, leaves_in_cell, settle
 from .queues import Group
 from .snapshot import Snapshot
 from .standing import comparisons
@@ -175,12 +175,14 @@ class Reach:
         return found
 
     def has_now_unpromised(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """The same of nodes alone of which nothing was promised to anybody."""
-        nodes = [node for node in snapshot.nodes.by_name.values() if not node.reservations]
+        """The same of nodes of which nothing was promised to anybody."""
+        if not self.has_now(snapshot, need_milli):  # else every node was looked at, and none is but a bound
+            return False
+        by_name, now = snapshot.nodes.by_name, self._now.items()
         if need_milli <= snapshot.nodes.largest_milli:
-            return any(self.now_milli(snapshot, node) >= need_milli for node in nodes)
-        whole = (node for node in nodes if self.now_milli(snapshot, node) == node.capacity_milli)
-        return sum(node.capacity_milli for node in whole) >= need_milli
+            return any(now_milli >= need_milli and not by_name[name].reservations for name, now_milli in now)
+        whole = [by_name[name] for name, now_milli in now if now_milli == by_name[name].capacity_milli]
+        return sum(node.capacity_milli for node in whole if not node.reservations) >= need_milli
 
     def _is_beyond_limit(self, nodes: Nodes, need_milli: int) -> bool:
         """Whether so much is more than could be had on any one node, as far as that is seen at a glance."""
@@ -353,7 +355,7 @@ class Reaches:
         `for_all` says that everybody who waits will be asked about, so that it is worth while to look at all at once.
         """
         self._snapshot = snapshot
-        self._for_all = for_all and not swap_margin and not snapshot.tree.tenants  # of cells the horizon knows nothing
+        self._for_all = for_all and not swap_margin
         self._horizon: Horizon | None = None
         self._is_settled = True  # whether no figure has changed since the horizon was made
         self._are_promises_aside = False
@@ -372,6 +374,7 @@ class Reaches:
 
     def look_again(self) -> None:
         """What is asked from now on is asked of this state: where all will be asked about, look at all at once."""
+        settle(self._snapshot)
         if self._for_all and not self._is_current():
             self._horizon = Horizon(self._snapshot)
             self._is_settled = True
@@ -392,6 +395,8 @@ class Reaches:
     def at_a_glance(self, workload: Workload) -> Horizon | None:
         """What answers for all leaves at once, where it holds now, and for this workload."""
         if self._horizon is None or workload.node is not None or workload.asks_host:
+            return None
+        if self._snapshot.tree.tenants:  # it knows nothing of cells
             return None
         if is_reserve_kept_from(self._snapshot, workload):
             return None
@@ -471,15 +476,14 @@ class Reaches:
 
     def but_for_cells(self, group: Group) -> Reach:
         """The same if nobody had private cells."""
-        with cells_aside(self._snapshot):
-            return self.of(group.any())
+        return self.of(group.any(), sees_cells=False)
 
-    def of(self, workload: Workload) -> Reach:
-        """What a workload may take over."""
+    def of(self, workload: Workload, *, sees_cells: bool = True) -> Reach:
+        """What a workload may take over; as if nobody had private cells, or as cells have it, if somebody does."""
         asked: tuple[int, ...] = ()
         if self._has_margin:
             asked = workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib
-        key = (workload.leaf, workload.urgency, asked, bool(self._snapshot.tree.tenants))
+        key = (workload.leaf, workload.urgency, asked, sees_cells and bool(self._snapshot.tree.tenants))
         reach = self._checked.get(key)
         if reach is None:
             reach = self._check(key, workload)
@@ -526,7 +530,8 @@ class Reaches:
         if self._for_all and self._horizon is None:
             self.look_again()
         horizon = self._horizon
-        if horizon is not None and horizon.covers(leaf.id):
+        is_bound = not sees_cells or leaf.tenant is None  # who has cells could have more by them
+        if horizon is not None and is_bound and horizon.covers(leaf.id):
             sides = horizon.sides[leaf.id]
             beaten = _leaves_below(self._snapshot, sides)
             reach.begin_with(horizon.amounts(leaf.id, urgency), horizon.seen, beaten, sides)

@@ -26,7 +26,6 @@ from .values import (
     FUNDED,
     UNALLOCATED,
     BudgetNode,
-    CellCounts,
     Claim,
     Health,
     LeafUse,
@@ -615,14 +614,6 @@ class Snapshot:
                 if not run.funded:
                     node.unallocated_milli += softer * amount_milli
             self._resettle(node)
-
-    def set_cells(self, cells: Mapping[str, CellCounts]) -> None:
-        """Replace the private cells of the budget nodes named: any node may be another's cell now."""
-        self.tree.set_cells(cells)
-        for node in self.nodes.by_name.values():
-            self.nodes.promise_changed(node)
-        for group in self.stirred.funded:
-            group.failure = group.reach = None
 
     def set_health(self, name: str, health: Health, usable_from_s: int | None = None) -> None:
         """A node became fit or unfit; a fit one starts nothing before `usable_from_s`."""

@@ -14,6 +14,7 @@ from .policies.locality import ONE_RACK, TWICE
 from .preemption import find_taking, is_out_of_reach
 from .private import cells_aside, is_tenants, keeps_from
 from .queues import Group
+from .reach import Reach
 from .reasons import Code
 from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .snapshot import Snapshot
@@ -322,8 +323,8 @@ class Waits:
                 code = Code.WAITING_NODES
             elif self._codes.exceeds_maximum(group.any()):
                 code = Code.WAITING_MAXIMUM
-            elif has_cells and self._may_wait_for_cells(group):
-                if self._waits_for_cells(group):
+            elif has_cells and self._may_wait_for_cells(group, reaches.but_for_cells(group)):
+                if self._waits_for_cells(group, reaches.but_for_cells(group)):
                     code = Code.WAITING_CELLS
                 else:
                     closer[index] = group.any()
@@ -343,22 +344,21 @@ class Waits:
         found = self._by_shape(list(closer.values()))
         return [code or found[self._codes.shape(closer[index])] for index, code in enumerate(codes)]
 
-    def _may_wait_for_cells(self, group: Group) -> bool:
+    def _may_wait_for_cells(self, group: Group, but_for_cells: Reach) -> bool:
         """Whether private cells might be why a group waits, or decide with promises what it stays off."""
         snapshot, size_milli = self._trial.snapshot, group.size_milli
-        if size_milli < DEVICE_MILLI or self._trial.reaches.but_for_cells(group).has_now(snapshot, size_milli):
+        if size_milli < DEVICE_MILLI or but_for_cells.has_now(snapshot, size_milli):
             return True
         return bool(self._promises) and is_tenants(snapshot, group.any()) and is_on_any(snapshot, size_milli)
 
-    def _waits_for_cells(self, group: Group) -> bool:
+    def _waits_for_cells(self, group: Group, but_for_cells: Reach) -> bool:
         """Whether they surely are, whatever its contracts: there is enough of which nothing was promised."""
         snapshot, size_milli = self._trial.snapshot, group.size_milli
         if size_milli < DEVICE_MILLI:
             return False
-        reach = self._trial.reaches.but_for_cells(group)
         if self._promises:
-            return reach.has_now_unpromised(snapshot, size_milli)
-        return reach.has_now(snapshot, size_milli)
+            return but_for_cells.has_now_unpromised(snapshot, size_milli)
+        return but_for_cells.has_now(snapshot, size_milli)
 
     def _own_code(self, code: Code, promise: Reservation | None) -> Code:
         """The code of one of a shape: what was promised to it comes before what the others are told.

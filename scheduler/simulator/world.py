@@ -19,6 +19,7 @@ from scheduler.engine import (
     Plan,
     Reservation,
     Snapshot,
+    set_cells,
 )
 
 from .effects import CANCELS, CONTRACT_ENDS, HEALTH, SHARES, SUBMISSIONS, Effects
@@ -86,7 +87,7 @@ class World(Effects):
         if event.kind == "shares":
             self._at(event.at_s, SHARES, lambda: self._set_shares(event))
         elif event.kind == "cells":
-            self._at(event.at_s, SHARES, lambda: self.snapshot.set_cells(event.cells))
+            self._at(event.at_s, SHARES, lambda: set_cells(self.snapshot, event.cells))
         elif event.kind == "close":
             self._at(event.at_s, SHARES, lambda: self._close(event.subject))
         elif event.kind == "cancel":

@@ -37,7 +37,8 @@ def test_no_end_is_for_good_and_a_name_is_taken_without_its_apostrophe() -> None
 
 
 def test_cells_are_read_where_a_file_says_them() -> None:
-    rows, faults = read(f"{HEADER},own nodes,own racks\nA,A1,north,5,2026-07-01,,2,\nA,A2,north,5,2026-07-01,,x,-1".encode())
+    lines = f"{HEADER},own nodes,own racks", "A,A1,north,5,2026-07-01,,2,", "A,A2,north,5,2026-07-01,,x,-1"
+    rows, faults = read("\n".join(lines).encode())
     assert [(row.child, row.cells) for row in rows] == [("A1", {"node": 2})]
     assert [(fault.column, fault.message) for fault in faults] == [
         ("own nodes", "'x' is not a whole number"), ("own racks", "'-1' is not a whole number"),

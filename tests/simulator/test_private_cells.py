@@ -58,6 +58,24 @@ def test_unallocated_work_may_be_anywhere_and_leaves_when_the_cell_is_claimed() 
     )
 
 
+def test_nobody_is_told_to_leave_before_a_cell_is_needed() -> None:
+    """Neither the grant nor b1, for whose rack there is room, concerns u1 and u2; b2 needs one of their nodes."""
+    on_two_racks(
+        {
+            "runs": {"u1": [["0h", "9h"]], "b1": [["1h", "4h"]], "b2": [["2h", "3h"]]},
+            "victims_of": {"b1": [], "b2": ["u2"]},
+            "total_preemptions": 1,
+        },
+        job("u1", "A", "0h", 8, 0, "9h"),
+        job("u2", "A", "1m", 8, 0, "9h"),
+        job("b1", "B", "1h", 16, "3h", "3h"),
+        job("b2", "B", "2h", 8, "1h", "1h"),
+        tree={"A": 1, "B": 1},
+        events=[{"at": "30m", "cells": {"B": {"node": 1, "rack": 1}}}],
+        until="10h",
+    )
+
+
 def test_a_cell_is_bound_only_while_it_is_used() -> None:
     """b1 binds one node, a1 has another, and the third is anybody's; when b1 has ended it is on h1 no longer."""
     on_two_racks(
