@@ -42,6 +42,8 @@ NEVER_S = 1 << 62
 """When what others hold on a shared cluster will be over."""
 NOBODY = Standing("")
 """A node on which nothing is."""
+NOTHING = Matching({}, {}, {})
+"""What is matched where nobody has cells."""
 
 
 class Kept:
@@ -74,6 +76,8 @@ class Kept:
 
 def matching_of(snapshot: Snapshot, without: str | None = None) -> Matching:
     """What is matched to the cells of all tenants as things stand; `without` a node, where others do as well."""
+    if not snapshot.tree.tenants:
+        return NOTHING
     settle(snapshot)
     kept: Kept = snapshot.kept
     found = kept.matchings.get(without)
