@@ -59,7 +59,8 @@ class PoliciesIn(Strict):
     """Policies over seeds; the others are compared with the first.
 
     A name is a scheduler, or contracts with knobs: `contracts,leaf_order=tiresias,lookback_s=3d`; `all` are all there
-    are.
+    are. Placements are parts of a name too (`packing=worst_fit`, `locality=2`, `classes=reserve`, `cells=shares`);
+    `placements` are contracts, and all of these that need nothing of the work.
     """
 
     names = serializers.ListField(child=serializers.CharField(max_length=100), min_length=1, max_length=100)

@@ -12,11 +12,23 @@ from portal.forms.simulation import ORDERS, SCHEDULERS
 from portal.forms.work import HISTORY, PICK, UPLOAD, WorkForm
 from scheduler.services import simulations
 from scheduler.services.simulations import MOST_SEEDS, Laboratories, Source
-from scheduler.simulator.named_policies import registered
+from scheduler.simulator.named_policies import placements, registered
 
 LABORATORIES, TRACE = "lab", "trace"
 USUAL_DAYS, USUAL_GPUS, USUAL_SEEDS = 3, 64, 5
 USUAL_POLICIES = ("contracts", "leaf_order=tiresias", "fifo-skip")
+PLACEMENTS = {
+    "packing=first_fit": gettext_lazy("contracts; small work on the first node with room, not on the fullest"),
+    "packing=worst_fit": gettext_lazy("contracts; small work on the emptiest node"),
+    "locality=0": gettext_lazy("contracts; gangs on as few nodes as possible, in one rack"),
+    "locality=1": gettext_lazy("contracts; likewise, and in any racks after a wait (Philly)"),
+    "locality=2": gettext_lazy("contracts; likewise, and then over up to twice the nodes, for which they take longer"),
+    "locality=3": gettext_lazy("contracts; likewise, and at last over any number of nodes"),
+    "classes=pack": gettext_lazy("contracts; slow GPUs first for who does not need fast ones (PAI)"),
+    "classes=reserve": gettext_lazy("contracts; likewise, and some of the fast ones are kept free for who does (PAI)"),
+    "cells=shares": gettext_lazy("contracts; each team has as many whole nodes as its share comes to (HiveD)"),
+}
+"""Ways to place beside the usual one, for people."""
 
 
 def title_of(name: str) -> str:
@@ -24,7 +36,7 @@ def title_of(name: str) -> str:
     for word, knobs in ORDERS.items():
         if name == ",".join(f"{knob}={value}" for knob, value in knobs.items()):
             return str(SCHEDULERS[word])
-    return str(SCHEDULERS.get(name, name))
+    return str(SCHEDULERS.get(name) or PLACEMENTS.get(name, name))
 
 
 class PoliciesForm(WorkForm):
@@ -55,12 +67,18 @@ class PoliciesForm(WorkForm):
     policies = forms.MultipleChoiceField(
         required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Policies")
     )
+    placements = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, label=gettext_lazy("Placements")
+    )
     more_policies = forms.CharField(
         required=False,
         max_length=2_000,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
         label=gettext_lazy("Others, one a line"),
-        help_text=gettext_lazy("A scheduler, or contracts with knobs: contracts,leaf_order=tiresias,lookback_s=3d"),
+        help_text=gettext_lazy(
+            "A scheduler, or contracts with knobs and placements: contracts,leaf_order=tiresias,lookback_s=3d or "
+            "fifo,packing=worst_fit"
+        ),
     )
     seeds = forms.IntegerField(
         required=False,
@@ -71,11 +89,12 @@ class PoliciesForm(WorkForm):
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Offer whatever policy is registered."""
+        """Offer whatever policy is registered, and every way to place."""
         super().__init__(*args, **kwargs)
-        choice = self.fields["policies"]
-        assert isinstance(choice, forms.MultipleChoiceField)
-        choice.choices = [(policy.name, title_of(policy.name)) for policy in registered()]
+        for field_name, offered in (("policies", registered()), ("placements", placements())):
+            choice = self.fields[field_name]
+            assert isinstance(choice, forms.MultipleChoiceField)
+            choice.choices = [(policy.name, title_of(policy.name)) for policy in offered]
 
     def clean(self) -> dict[str, Any]:
         """What belongs together is there together."""
@@ -97,9 +116,9 @@ class PoliciesForm(WorkForm):
 
     @staticmethod
     def chosen(said: dict[str, Any]) -> list[str]:
-        """The policies: those that were ticked in their order, then those that were typed."""
+        """The policies: those that were ticked in their order, placements after orders, then those that were typed."""
         typed = [line.strip() for line in (said.get("more_policies") or "").splitlines()]
-        return [*(said.get("policies") or ()), *(line for line in typed if line)]
+        return [*(said.get("policies") or ()), *(said.get("placements") or ()), *(line for line in typed if line)]
 
     def work_asked(self) -> Source | Laboratories:
         """The work, unless it is picked.

@@ -38,6 +38,10 @@ TITLES: Mapping[str, str | Promise] = {
     "occupancy": gettext_lazy("Occupancy, %"),
     "usable": gettext_lazy("Largest gang, of free or interruptible, %"),
     "largest": gettext_lazy("Largest gang, of the cluster, %"),
+    "packed": gettext_lazy("Nodes in use, how full, %"),
+    "pieces": gettext_lazy("Free GPUs that are on nodes in use, %"),
+    "spread": gettext_lazy("Runs on more nodes than they need, %"),
+    "price": gettext_lazy("GPU time, times what it takes unspread"),
     "utilization": gettext_lazy("Gangs over several nodes use, modelled, %"),
     "preemptions": gettext_lazy("Preemptions"),
     "lost_gpu_h": gettext_lazy("Work lost to interruptions, GPU-hours"),
@@ -53,10 +57,11 @@ GROUPS: Mapping[str, tuple[str | Promise, str | Promise]] = {
         gettext_lazy("What of the owed was given; and how many times as long work took as with a fair share apart."),
     ),
     "use": (
-        gettext_lazy("Use and fragmentation"),
+        gettext_lazy("Use, packing and fragmentation"),
         gettext_lazy(
-            "How large a gang could have started, hour by hour, by the rule of contracts, whoever decides; and what "
-            "gangs that are spread over nodes would have used, as measured elsewhere (Philly, 2017)."
+            "How large a gang could have started, and how work lay on nodes, hour by hour, by the rule of contracts, "
+            "whoever decides; what gangs that are spread over nodes would have used, and how much longer they take, "
+            "as measured elsewhere (Philly, 2017)."
         ),
     ),
     "preemption": (
@@ -179,7 +184,10 @@ def _rows(measures: Sequence[Measure], compared: PoliciesCompared) -> list[Row]:
     found = []
     if compared.real is not None:
         real = compared.real
-        entries = [NOTHING if real[each.name] is None else Entry(_said(each, real[each.name])) for each in measures]
+        known = [real.get(each.name) for each in measures]
+        entries = [
+            NOTHING if value is None else Entry(_said(each, value)) for each, value in zip(measures, known, strict=True)
+        ]
         found.append(Row(str(REAL), "", entries))
     for name, line, done in zip(compared.policies, compared.lines, compared.done, strict=True):
         title = title_of(name)
@@ -243,7 +251,7 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
     """
     known = [(place, line[measure.name]) for place, line in enumerate(compared.lines)]
     drawn = [(place, each) for place, each in known if each is not None]
-    real = None if compared.real is None else compared.real[measure.name]
+    real = None if compared.real is None else compared.real.get(measure.name)
     highs = [each["value"] if each["high"] is None else each["high"] for _, each in drawn]
     most = max([*highs, *([] if real is None else [real])])
     unit_s, unit = next((unit_s, name) for unit_s, from_s, name in TIME_UNITS if most >= from_s)

@@ -25,8 +25,8 @@ def print_comparison(
         write("")
         aim = {"less": "; less is better", "more": "; more is better"}.get(each.better, "")
         write(f"{each.label}{aim}")
-        if real is not None and real[each.name] is not None:
-            write(f"  {REAL:{width}}{_said(each, real[each.name]):>16}")
+        if real is not None and real.get(each.name) is not None:
+            write(f"  {REAL:{width}}{said(each, real[each.name]):>16}")
         for name, line in zip(names, lines, strict=True):
             write(_row(each, name, line[each.name], width).rstrip())
 
@@ -34,20 +34,22 @@ def print_comparison(
 def _row(measure: Measure, name: str, told: Mapping[str, Any] | None, width: int) -> str:
     if told is None:
         return f"  {name:{width}}{'–':>16}"
-    cells = f"  {name:{width}}{_said(measure, told['value']):>16}{_half(measure, told):>18}"
+    cells = f"  {name:{width}}{said(measure, told['value']):>16}{half(measure, told):>18}"
     apart = told["difference"]
     if apart is None:
         return cells
     sign = "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else " "
-    cells += f"{sign + _said(measure, abs(apart['value'])):>18}{_half(measure, apart):>18}"
+    cells += f"{sign + said(measure, abs(apart['value'])):>18}{half(measure, apart):>18}"
     return cells + (f"  {'better' if is_better(measure, apart) else 'worse'}" if is_clear(apart) else "")
 
 
-def _half(measure: Measure, told: Mapping[str, Any]) -> str:
-    return "" if told["high"] is None else f"± {_said(measure, told['high'] - told['value'])}"
+def half(measure: Measure, told: Mapping[str, Any]) -> str:
+    """Half the width of an interval; nothing where there is none."""
+    return "" if told["high"] is None else f"± {said(measure, told['high'] - told['value'])}"
 
 
-def _said(measure: Measure, value: float | None) -> str:
+def said(measure: Measure, value: float | None) -> str:
+    """A value with its unit; "–" where there is none."""
     if value is None:
         return "–"
     if measure.unit == "s":

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from budgets.models import Cluster
 from scheduler import snapshots
-from scheduler.engine import BudgetNode, Health, Node, Snapshot
+from scheduler.engine import BudgetNode, Crowd, Health, Node, Service, Snapshot
 from scheduler.models import NodeSpell, Run, Workload
 from scheduler.services.usage_sql import CREDITED
 from scheduler.simulator.before import Before
@@ -61,6 +61,7 @@ def present(cluster: Cluster, now: datetime | None = None) -> tuple[Present, Loa
             exit_s=exit_s,
             repairs_s=_repairs_s(cluster, loaded.now),
             unfit_since_s=_unfit_since_s(loaded, nodes),
+            crowds=_crowds(snapshot),
         ),
         loaded,
     )
@@ -123,7 +124,8 @@ def _work(cluster: Cluster, snapshot: Snapshot, now_s: int) -> list[Standing]:
             continue
         run = running.get(code)
         leaf = run.leaf.id if run is not None else snapshot.queued[code].leaf
-        found.append(_standing(row, leaf, run, reasons.get(code, ""), now_s))
+        standing = _standing(row, leaf, run, reasons.get(code, ""), now_s)
+        found.append(_with_facts(standing, snapshot.queued[code] if run is None else run, now_s))
     return found
 
 
@@ -160,6 +162,30 @@ def _standing(row: Workload, leaf: str, run: Any, reason: str, now_s: int) -> St
     )
 
 
+def _with_facts(standing: Standing, seen: Any, now_s: int) -> Standing:
+    """The same, with what the engine has of it, waiting or running, that rows do not say as they stand."""
+    service: Service = seen.service
+    came = service.arrival
+    return replace(
+        standing,
+        cpu_milli=seen.cpu_milli,
+        memory_mib=seen.memory_mib,
+        predicted_s=service.predicted_s,
+        forgiven_s=service.forgiven_s,
+        arrival=None if came is None else came._replace(at_s=came.at_s - now_s, since_s=came.since_s - now_s),
+    )
+
+
+def _crowds(snapshot: Snapshot) -> dict[str, Crowd]:
+    """Who contends inside leaves, with the time that they have been counted for until now."""
+    if snapshot.crowds is None:
+        return {}
+    return {
+        leaf: Crowd(crowd.number, snapshot.crowds.total_s(leaf, snapshot.now_s))
+        for leaf, crowd in snapshot.crowds.at_round.items()
+    }
+
+
 def _like(owner_id: int | None, leaf: str, kind: str, size_milli: int, min_runtime_s: int) -> Like:
     return Like("" if owner_id is None else str(owner_id), leaf, kind, size_milli, min_runtime_s)
 
@@ -191,10 +217,11 @@ def _past(cluster: Cluster, now: datetime, positions: Positions, leaves: set[str
     found = []
     for row in rows.order_by("-submitted_at", "-pk").values_list(
         "pk", "submitted_at", "owner_id", "leaf_id", "workload_class", "size_milli", "min_runtime_s", "priority",
-        "resumable", "state", "progress_s", "locality",
+        "resumable", "state", "progress_s", "locality", "predicted_s", "cpu_milli_per_rank", "memory_mib_per_rank",
+        "gpu_classes", "needs_fast",
     )[:MOST_PAST]:  # fmt: skip
         pk, submitted_at, owner_id, leaf_id, kind, size_milli, min_runtime_s, priority, resumable, state, *rest = row
-        done_s, locality = rest
+        done_s, locality, predicted_s, cpu_milli, memory_mib, gpu_classes, is_high = rest
         try:
             leaf = positions.of_leaf(leaf_id)
         except LookupError:
@@ -211,6 +238,11 @@ def _past(cluster: Cluster, now: datetime, positions: Positions, leaves: set[str
                 work_s=worked.get(pk, 0) if has_ended else None,
                 done_s=0 if has_ended else done_s,
                 locality=locality,
+                predicted_s=predicted_s,
+                cpu_milli=cpu_milli,
+                memory_mib=memory_mib,
+                gpu_classes=tuple(gpu_classes),
+                is_high=is_high,
             )
         )
     return found

@@ -17,8 +17,8 @@ from django.db.models import Q
 from budgets import queries
 from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Share
 from scheduler.engine import BudgetNode as TreeNode
+from scheduler.simulator.entitled import UNASSIGNED
 from scheduler.simulator.scenario import ROOT, Happening
-from scheduler.simulator.variants import UNASSIGNED
 from scheduler.snapshots.positions import GHOST, Positions, beside_shares
 from scheduler.snapshots.present import tree_nodes
 

@@ -21,11 +21,11 @@ from scheduler.models import WHOLE_DEVICE_MILLI, Holding, MaintenanceWindow, Nod
 from scheduler.queries import timeline_tiles
 from scheduler.queries.timeline_runs import Wanted
 from scheduler.queries.timeline_tiles import Sums
+from scheduler.simulator.entitled import UNASSIGNED
 from scheduler.simulator.recorded import UnfitSpell
 from scheduler.simulator.timeline import INSIDE, UNALLOCATED, Bar, Promise, Row, Shelf, Team, Timeline
 from scheduler.simulator.timeline_cells import BARS_MAX, Cells, Grid, View, cells_of, grid_of
 from scheduler.simulator.timeline_figures import TeamLine, by_team
-from scheduler.simulator.variants import UNASSIGNED
 
 OTHER = Team("other", "Other", 0)
 

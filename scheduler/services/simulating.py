@@ -207,7 +207,7 @@ def _measured(part: SimulationPart) -> Mapping[str, Any]:
     else:
         scenario = scenario_of(part.simulation)
         scenario = policy_table.again(scenario, Again(asked["again"]), Random(seed) if seed > 1 else None)
-    policy = NamedPolicy(part.name, part.change["policy"])
+    policy = NamedPolicy(part.name, part.change["policy"], part.change.get("placement", {}))
     return policy_table.run(scenario, policy, _Reporter(part, scenario))
 
 

@@ -24,10 +24,11 @@ from budgets.models import WHOLE_BASIS_POINTS, BudgetNode, Cluster, Person
 from scheduler.models import Simulation, SimulationPart
 from scheduler.services import simulating
 from scheduler.simulator import Scenario, ScenarioError, named_policies, parse
+from scheduler.simulator.entitled import UNASSIGNED
 from scheduler.simulator.lab import check_size
 from scheduler.simulator.scenario import ROOT
 from scheduler.simulator.sweeps import KNOBS, MOST_PARTS, parts, read_values, said
-from scheduler.simulator.variants import UNASSIGNED, changed, with_more
+from scheduler.simulator.variants import changed, with_more
 from scheduler.simulator.written import as_file
 from scheduler.traces import TraceError, counted
 from scheduler.traces.scenarios import GPUS_PER_NODE, on_plain_nodes
@@ -288,7 +289,7 @@ def compare_policies(
     changes = [
         (
             policy.name if seeds == 1 else f"{policy.name}, seed {seed}",
-            {"policy": dict(policy.knobs), "seed": seed},
+            {"policy": dict(policy.knobs), "placement": dict(policy.placement), "seed": seed},
         )
         for seed in range(1, seeds + 1)
         for policy in chosen

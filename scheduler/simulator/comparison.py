@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from .entitled import UNASSIGNED
 from .finish_times import completion, rho
 from .records import JobRecord, Outcome
 from .report import DEBUG_CONTRACT_S, LARGE_PART, held_milli_s, metrics, owed_milli_s, percentile
-from .variants import UNASSIGNED
 
 CLASSES = ("debug", "standard", "large", "unallocated")
 """The classes by which waits are told apart, as `Workload.Class` has them; "all" stands beside them."""

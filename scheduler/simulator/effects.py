@@ -10,6 +10,7 @@ from scheduler.engine import (
     NO_SERVICE,
     Arrival,
     Code,
+    Crowd,
     Decision,
     Health,
     Predictor,
@@ -53,8 +54,8 @@ class Effects:
         heap: what will happen: (instant, rank, sequence, what).
     """
 
-    def __init__(self, scenario: Scenario) -> None:
-        """An idle cluster with its past."""
+    def __init__(self, scenario: Scenario, crowds: Mapping[str, Crowd] | None = None) -> None:
+        """An idle cluster with its past; `crowds` contended inside leaves before, where that is known."""
         self.scenario = scenario
         self.policy = scenario.policy
         self.now_s = 0
@@ -71,8 +72,10 @@ class Effects:
             tree_order=self.policy.tree_order,
             leaf_order=leaf_order,
             locality_waits_s=self.policy.locality_waits_s if scenario.scheduler == "contracts" else (),
+            crowds=crowds,
         )
         said = {job.id: job.communication for job in scenario.jobs if job.communication is not None}
+        self.snapshot.packing = scenario.packing
         self.snapshot.network = network_of(self.policy, said)
         self.snapshot.classes = classes_of(self.policy, self.snapshot.nodes)
         self._predictor = Predictor()
@@ -153,14 +156,13 @@ class Effects:
         if record.predicted_s is None:
             is_said = job.estimate_s is not None
             record.predicted_s = job.estimate_s if is_said else self._predictor.predict(job.group, job.user)
-        last = record.runs[-1] if record.runs else None
         return Service(
             attained_milli_s=record.attained_milli_s,
             first_started_s=record.first_start_s,
             predicted_s=record.predicted_s,
             executed_s=record.executed_s,
             forgiven_s=record.forgiven_s,
-            waits_since_s=None if last is None else last.end_s,
+            waits_since_s=self._waits_since_s(record),
             arrival=self._arrival(record),
         )
 
@@ -176,6 +178,7 @@ class Effects:
         order = self.snapshot.leaf_order
         if order is not None and order.forgives(self.snapshot.queued[record.job.id].service, self.now_s):
             record.forgiven_s, record.attained_milli_s = record.executed_s, 0
+            record.forgivings.append((self.now_s, record.forgiven_s))
 
     def _wait_again(self, record: JobRecord) -> None:
         record.state = "queued"
@@ -293,7 +296,7 @@ class Effects:
         record.submitted_s = before.submitted_s
         record.first_start_s = before.first_start_s
         record.progress_s = record.executed_s = before.done_s
-        record.attained_milli_s = before.done_s * self._rounded_milli(record)
+        record.attained_milli_s = (before.done_s - record.forgiven_s) * self._rounded_milli(record)
         self._enqueue(record)
         self._wait_again(record)
         if not before.holdings:

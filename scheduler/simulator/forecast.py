@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from scheduler.engine import BudgetNode, Claim, Decision, Health, Node, Policy, Reservation
+from scheduler.engine import Arrival as Arrived
+from scheduler.engine import BudgetNode, Claim, Crowd, Decision, Health, Node, Policy, Reservation
 
 from .before import Before
 from .effects import CONTRACT_ENDS
 from .likely import DAY_S, Arrivals, Chance, Durations, Like
+from .records import JobRecord
 from .scenario import Happening, Job, PastUse, Scenario
 from .world import World
 
@@ -37,8 +39,10 @@ class Standing:
         leaves_as: why its run was told to leave; empty if it was not.
         is_cancelled: it does not return when it has left.
         limit_s: its time limit, if it has one.
-        gpu_classes, is_high: as the engine's `Workload` has them.
+        gpu_classes, is_high, cpu_milli, memory_mib: as the engine's `Workload` has them.
         locality: how far its owner lets it be spread.
+        predicted_s, forgiven_s, arrival: as the engine's `Service` has them, for an order inside its leaf; what
+            `before.done_s` counts is in `forgiven_s` as far as it counts no more.
     """
 
     id: str
@@ -54,6 +58,11 @@ class Standing:
     gpu_classes: tuple[str, ...] = ()
     is_high: bool = False
     locality: int = 1
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    predicted_s: int | None = None
+    forgiven_s: int = 0
+    arrival: Arrived | None = None
 
     @property
     def waits(self) -> bool:
@@ -67,7 +76,8 @@ class Present:
 
     `startup_s`, `exit_s` and `restart_s` are what is usual there: from holding devices to running, from the signal to
     the exit, and of work that a restart repeats. `repairs_s` are spells of past trouble; nodes that are unfit now are
-    so since `unfit_since_s`.
+    so since `unfit_since_s`. `crowds` are who contends inside each leaf now, where the order in it goes by that: what
+    `arrival` of those who are there is counted by.
     """
 
     nodes: Sequence[Node]
@@ -85,6 +95,7 @@ class Present:
     restart_s: int = 0
     repairs_s: Sequence[int] = ()
     unfit_since_s: Mapping[str, int] = field(default_factory=dict)
+    crowds: Mapping[str, Crowd] = field(default_factory=dict)
 
     def waiting(self) -> list[str]:
         """The ids of those that a forecast is about."""
@@ -122,11 +133,12 @@ def forecast(
 
 def one_future(present: Present, chance: Chance, horizon_s: int, about: Iterable[str]) -> dict[str, int]:
     """When these start in one future; who does not by its horizon is left out."""
-    ahead = Ahead(present, _scenario(present, chance, horizon_s), set(about))
+    ahead = Ahead(present, future_of(present, chance, horizon_s), set(about))
     return ahead.look(horizon_s)
 
 
-def _scenario(present: Present, chance: Chance, horizon_s: int) -> Scenario:
+def future_of(present: Present, chance: Chance, horizon_s: int) -> Scenario:
+    """One future as a scenario: everybody who is there, those who will come by the horizon, and repairs."""
     jobs = [_standing_job(present, each, chance) for each in present.work]
     jobs += _coming_jobs(present, chance, horizon_s)
     return Scenario(
@@ -161,6 +173,9 @@ def _standing_job(present: Present, each: Standing, chance: Chance) -> Job:
         exit_delay_s=present.exit_s,
         restart_cost_s=present.restart_s,
         startup_s=present.startup_s,
+        estimate_s=each.predicted_s,
+        cpu_milli=each.cpu_milli,
+        memory_mib=each.memory_mib,
         gpu_classes=each.gpu_classes,
         is_high=each.is_high,
     )
@@ -183,6 +198,11 @@ def _coming_jobs(present: Present, chance: Chance, horizon_s: int) -> Iterator[J
             is_resumable=past.is_resumable,
             priority=past.priority,
             locality=past.locality,
+            estimate_s=past.predicted_s,
+            cpu_milli=past.cpu_milli,
+            memory_mib=past.memory_mib,
+            gpu_classes=past.gpu_classes,
+            is_high=past.is_high,
             exit_delay_s=present.exit_s,
             restart_cost_s=present.restart_s,
             startup_s=present.startup_s,
@@ -205,7 +225,8 @@ class Ahead(World):
 
     def __init__(self, present: Present, scenario: Scenario, wanted: set[str]) -> None:
         """Take over runs, plans and promises."""
-        super().__init__(scenario)
+        self._standing = {each.id: each for each in present.work}
+        super().__init__(scenario, crowds=present.crowds)
         self.wanted = wanted
         self.started: dict[str, int] = {}
         for each in present.work:
@@ -214,6 +235,11 @@ class Ahead(World):
                 record.is_cancelled = each.is_cancelled
                 self._stop(record.runs[-1], each.leaves_as, None)
         self._take_over_plans(present.claims, present.reservations)
+
+    def _take_over(self, record: JobRecord, before: Before) -> None:
+        standing = self._standing[record.job.id]
+        record.forgiven_s, record.arrival = standing.forgiven_s, standing.arrival
+        super()._take_over(record, before)
 
     def _take_over_plans(self, claims: Iterable[Claim], reservations: Iterable[Reservation]) -> None:
         for claim in claims:

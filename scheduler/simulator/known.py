@@ -119,6 +119,11 @@ class Knowledge:
                         work_s if has_ended else None,
                         done_s,
                         record.job.locality,
+                        _predicted_s(record),
+                        record.job.cpu_milli,
+                        record.job.memory_mib,
+                        record.job.gpu_classes,
+                        record.job.is_high,
                     )
                 )
             if is_open:
@@ -238,6 +243,7 @@ def _standing(record: JobRecord, like: Like, at_s: int) -> Standing:
         submitted_s=record.submitted_s - at_s,
         first_start_s=min(firsts, default=None),
         done_s=_work_s(record, at_s, without=run),
+        waits_since_s=None if run is not None else _waits_since_s(record, at_s),
     )
     is_leaving = run is not None and run.told_s is not None and run.told_s <= at_s
     if run is not None:
@@ -259,10 +265,25 @@ def _standing(record: JobRecord, like: Like, at_s: int) -> Standing:
         gpu_classes=job.gpu_classes,
         is_high=job.is_high,
         locality=job.locality,
+        cpu_milli=job.cpu_milli,
+        memory_mib=job.memory_mib,
+        predicted_s=_predicted_s(record),
+        forgiven_s=max((much_s for since_s, much_s in record.forgivings if since_s <= at_s), default=0),
         going_s=0 if run is None else _work_of(run, at_s),
         leaves_as=(run.end_reason or "drained") if run is not None and is_leaving else "",
         limit_s=None,
     )
+
+
+def _waits_since_s(record: JobRecord, at_s: int) -> int | None:
+    """When its last run before an instant ended, on a clock that reads 0 then; None where it has not run."""
+    ends_s = [run.end_s - at_s for run in record.runs if run.end_s is not None and run.end_s <= at_s]
+    return max(ends_s, default=None)
+
+
+def _predicted_s(record: JobRecord) -> int | None:
+    """How long it was thought to execute when it came."""
+    return record.job.estimate_s if record.predicted_s is None else record.predicted_s
 
 
 # --- the cluster ------------------------------------------------------------------------------------------------------

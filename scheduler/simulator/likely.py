@@ -89,7 +89,11 @@ class Durations:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A submission of the past. `at_s` is negative: seconds before now. `work_s` is None where it has not ended."""
+    """A submission of the past. `at_s` is negative: seconds before now. `work_s` is None where it has not ended.
+
+    `predicted_s` is how long it was thought to execute when it came; the rest is what it asked for beside devices, as
+    the engine's `Workload` has it.
+    """
 
     at_s: int
     like: Like
@@ -98,6 +102,11 @@ class Arrival:
     work_s: int | None
     done_s: int = 0
     locality: int = 1
+    predicted_s: int | None = None
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    gpu_classes: tuple[str, ...] = ()
+    is_high: bool = False
 
 
 class Arrivals:

@@ -57,12 +57,17 @@ MEASURES: Sequence[Measure] = (
     Measure("occupancy", "occupancy", "part", "more", "use"),
     Measure("usable", "largest gang, of free or interruptible", "part", "more", "use"),
     Measure("largest", "largest gang, of the cluster", "part", "more", "use"),
+    Measure("packed", "nodes in use, how full", "part", "more", "use"),
+    Measure("pieces", "free GPUs that are on nodes in use", "part", "less", "use"),
+    Measure("spread", "runs on more nodes than they need", "part", "less", "use"),
+    Measure("price", "GPU time, times what it takes unspread", "times", "less", "use"),
     Measure("utilization", "gangs over several nodes use, modelled", "part", "more", "use"),
     Measure("preemptions", "preemptions", "count", "less", "preemption"),
     Measure("lost_gpu_h", "work lost to interruptions", "gpu_h", "less", "preemption"),
 )
-OF_HISTORY = tuple(each.name for each in MEASURES if each.name not in ("usable", "largest", "lost_gpu_h"))
-"""What rows of real runs say; what could have started, and what was repeated, they do not."""
+OF_SIMULATIONS = ("usable", "largest", "packed", "pieces", "price", "lost_gpu_h")
+OF_HISTORY = tuple(each.name for each in MEASURES if each.name not in OF_SIMULATIONS)
+"""What rows of real runs say; what could have started hour by hour, and what was repeated, they do not."""
 
 
 def measure(outcome: Outcome, samples: Sequence[Sample]) -> Measures:
@@ -72,6 +77,9 @@ def measure(outcome: Outcome, samples: Sequence[Sample]) -> Measures:
     return _told(outcome) | {
         "usable": _mean([each.largest_milli / (each.free_milli + each.interruptible_milli) for each in could]),
         "largest": _mean([each.largest_milli / each.fit_milli for each in fit]),
+        "packed": _mean([each.held_milli / each.touched_milli for each in samples if each.touched_milli]),
+        "pieces": _mean([each.pieces_milli / each.free_milli for each in samples if each.free_milli]),
+        "price": _price(outcome.runs, outcome.end_s),
         "lost_gpu_h": sum(_lost_milli_s(record, outcome.end_s) for record in outcome.jobs) / (HOUR_S * DEVICE_MILLI),
     }
 
@@ -119,6 +127,7 @@ def _told(outcome: Outcome) -> dict[str, float | None]:
         "rho_p90": percentile(fairness, 90),
         "rho_max": max(fairness, default=None),
         "occupancy": whole["occupancy"],
+        "spread": _spread(outcome),
         "utilization": _utilization(outcome.runs, outcome.end_s),
         "preemptions": whole["preemptions"],
     }
@@ -170,6 +179,20 @@ def _kept_s(record: JobRecord, end_s: int) -> int:
         return 0
     running = _worked_s(record.runs[-1], end_s) if record.state == "running" else 0
     return record.progress_s + running
+
+
+def _spread(outcome: Outcome) -> float | None:
+    """The part of the runs that are on more nodes than they need."""
+    node_milli = max(node.capacity_milli for node in outcome.scenario.nodes)
+    spread = sum(len(run.holdings) > locality.fewest_nodes(run.size_milli, node_milli) for run in outcome.runs)
+    return _ratio(spread, len(outcome.runs))
+
+
+def _price(runs: Sequence[RunRecord], end_s: int) -> float | None:
+    """How many times the device time runs held that their work would have taken where nothing is spread."""
+    held = [(run.held_milli_s(end_s), run.price_milli) for run in runs]
+    plain_milli_s = sum(milli_s * 1_000 / price_milli for milli_s, price_milli in held)
+    return _ratio(sum(milli_s for milli_s, _ in held), plain_milli_s)
 
 
 def _utilization(runs: Sequence[RunRecord], end_s: int) -> float | None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from scheduler.engine import Packing
-
 from .fields import ScenarioError
 from .intervals import Again, difference, interval
 from .measures import MEASURES, Measure, Measures, measure
 from .named_policies import NamedPolicy
+from .placements import with_placement
 from .resampled import Chance as Drawing
 from .resampled import can_be_resampled, resampled
 from .sampled import SampledWorld
@@ -49,9 +48,18 @@ def check(scenario: Scenario, policies: Sequence[NamedPolicy]) -> None:
     """
     for policy in policies:
         try:
-            with_policy(scenario, policy.knobs)
+            under(scenario, policy)
         except ScenarioError as error:
             raise ScenarioError(policy.name, str(error)) from None
+
+
+def under(scenario: Scenario, policy: NamedPolicy) -> Scenario:
+    """A scenario under a policy's knobs and placement.
+
+    Raises:
+        ScenarioError: names the knob or the placement.
+    """
+    return with_placement(with_policy(scenario, policy.knobs), policy.placement)
 
 
 def how_again(scenario: Scenario, seeds: int) -> Again:
@@ -70,7 +78,7 @@ def again(scenario: Scenario, how: Again, chance: Chance | None) -> Scenario:
 
 def run(scenario: Scenario, policy: NamedPolicy, on_progress: Progress | None = None) -> Measures:
     """Simulate a scenario under a policy, and measure."""
-    world = SampledWorld(with_policy(scenario, policy.knobs), Packing.BEST_FIT, on_progress)
+    world = SampledWorld(under(scenario, policy), on_progress)
     world.run()
     return measure(world.outcome, world.samples)
 
@@ -103,7 +111,7 @@ def table(by_policy: Sequence[Sequence[Measures | None]], how: Again) -> list[Li
 
 
 def _of(runs: Sequence[Measures | None], name: str) -> list[float | None]:
-    return [None if run is None else run[name] for run in runs]
+    return [None if run is None else run.get(name) for run in runs]  # stored runs may be older than a measure
 
 
 def is_clear(apart: Mapping[str, Any] | None) -> bool:

@@ -65,6 +65,7 @@ class JobRecord:
     executed_s: int = 0  # how long they have, in all
     predicted_s: int | None = None  # how long it was thought to execute when it was submitted
     forgiven_s: int = 0  # how much of that counts no more for an order inside its leaf
+    forgivings: list[tuple[int, int]] = field(default_factory=list)  # instant, and how much from then on
     arrival: Arrival | None = None  # where that order asks
 
 

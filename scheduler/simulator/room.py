@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Mapping
 
-from scheduler.engine import Candidate, Snapshot, choose_whole_nodes
+from scheduler.engine import Candidate, Packing, Snapshot, choose_whole_nodes
 
 from .watch import Watch
 
@@ -16,7 +16,7 @@ class Room:
     def __init__(self, snapshot: Snapshot, free_milli: Mapping[str, int], watch: Watch) -> None:
         """Start from so much free."""
         self._nodes = snapshot.nodes.by_name
-        self._watch = watch
+        self._watch, self._packing = watch, snapshot.packing
         self._given = free_milli
         self._changed: dict[str, int] = {}  # amounts that are not as given any longer
         self._by_free: dict[int, list[str]] = {}  # the names, in order, of the nodes with so much free
@@ -30,7 +30,7 @@ class Room:
     def free_now(cls, snapshot: Snapshot, watch: Watch) -> Room:
         """What is free at the snapshot's instant, on nodes where something may start, and not held for a plan."""
         room = object.__new__(cls)
-        room._nodes, room._watch = snapshot.nodes.by_name, watch
+        room._nodes, room._watch, room._packing = snapshot.nodes.by_name, watch, snapshot.packing
         room._given, room._changed = watch.free_milli, {}
         room._by_free, room._is_own = snapshot.nodes.by_free, False
         room.total_milli = snapshot.nodes.free_milli
@@ -45,7 +45,7 @@ class Room:
     def copy(self) -> Room:
         """The same, to think further in."""
         other = object.__new__(Room)
-        other._nodes, other._watch = self._nodes, self._watch
+        other._nodes, other._watch, other._packing = self._nodes, self._watch, self._packing
         other._given, other._changed = self._given, dict(self._changed)
         other._by_free, other._is_own = self._by_free, False
         self._is_own = False
@@ -74,15 +74,22 @@ class Room:
         return sum(self._watch.capacity_milli[name] for name in self._empty()) >= size_milli
 
     def place(self, size_milli: int, pin: str | None) -> Mapping[str, int] | None:
-        """Room for a whole gang: best fit on one node, or whole nodes over the fewest racks; None if there is none."""
+        """Room for a whole gang: one node, or whole nodes over the fewest racks; None if there is none."""
         if not self.fits(size_milli, pin):
             return None
         if pin is not None:
             return {pin: size_milli}
         if size_milli <= self._watch.largest_milli:
-            return {self._by_free[min(free for free in self._by_free if free >= size_milli)][0]: size_milli}
+            return {self._one_node(size_milli): size_milli}
         chosen = choose_whole_nodes([Candidate((), (), self._nodes[name]) for name in self._empty()], size_milli)
         return None if chosen is None else {node.name: node.capacity_milli for node in chosen}
+
+    def _one_node(self, size_milli: int) -> str:
+        """Of the nodes with so much room, that on which the scenario's packing puts it."""
+        enough = [free for free in self._by_free if free >= size_milli]
+        if self._packing is Packing.FIRST_FIT:
+            return min(self._by_free[free][0] for free in enough)
+        return self._by_free[max(enough) if self._packing is Packing.WORST_FIT else min(enough)][0]
 
     def _empty(self) -> list[str]:
         capacity_milli = self._watch.capacity_milli

@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Policy, cassini, locality
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Packing, Policy, cassini, locality
 
 from .before import Before, read_before
 from .fields import (
@@ -112,7 +112,8 @@ class Happening:
 class Scenario:
     """A whole file, checked. `unit` is what one of the cluster's devices is called in sentences.
 
-    `spreading_cost` says whether what is spread over more nodes than it needs takes longer (locality.py).
+    `spreading_cost` says whether what is spread over more nodes than it needs takes longer (locality.py). `packing` is
+    on which of the nodes with room a workload goes that needs no more than one.
     """
 
     name: str
@@ -128,6 +129,7 @@ class Scenario:
     expect: Mapping[str, Any] = field(default_factory=dict)
     unit: str = "GPU"
     spreading_cost: bool = True
+    packing: Packing = Packing.BEST_FIT
 
     def with_until(self, until_s: int | None) -> Scenario:
         """The same, ending at another instant."""
@@ -157,6 +159,7 @@ def parse(content: str) -> Scenario:
         until_s=file.take("until", duration, None),
         caps_milli=caps_milli,
         spreading_cost=file.take("spreading_cost", flag, True),
+        packing=file.take("packing", read_packing, Packing.BEST_FIT),
         expect=file.take("expect", lambda value, path: dict(Fields(value, path).items()), {}),
     )
     file.finish()
@@ -324,6 +327,17 @@ def read_policy(value: object, path: str, standing: Mapping[str, Any], scheduler
     except ValueError as error:
         name, _, message = str(error).partition(": ")
         raise ScenarioError(f"{path}.{name}", message) from None
+
+
+def read_packing(value: object, path: str) -> Packing:
+    """On which node small work goes.
+
+    Raises:
+        ScenarioError: there is no such way.
+    """
+    if value not in list(Packing):
+        raise ScenarioError(path, f"must be one of {', '.join(Packing)}, not {shown(value)}")
+    return Packing(str(value))
 
 
 def _scheduler(value: object, path: str) -> str:

@@ -12,7 +12,9 @@ from typing import Any, Protocol
 from scheduler.engine import DEVICE_MILLI, BudgetNode, Policy
 
 from .before import Before
+from .entitled import entitlements
 from .fields import Fields, ScenarioError, parse_json, shown, text
+from .placements import with_placement
 from .references import check
 from .scenario import ROOT, Happening, Job, Scenario, read_events, read_jobs, read_policy
 
@@ -20,8 +22,6 @@ JITTER_S = 600
 """How far `jittered` moves a submission, at most."""
 STRETCH_PERCENT = 10
 """How much longer or shorter it makes a workload, at most."""
-UNASSIGNED = "~unassigned"
-"""Ends the name of the child that stands for what its parent has not given to anybody."""
 HIGH, LOW = 2, 0
 """Levels of the priority baseline: of funded work, and of the rest."""
 
@@ -136,15 +136,6 @@ def with_nothing_running(scenario: Scenario) -> Scenario:
     return replace(scenario, jobs=[waits(job) for job in scenario.jobs])
 
 
-def entitlements(tree: Sequence[BudgetNode]) -> dict[str, Fraction]:
-    """The part of the cluster that each budget node is entitled to; parents come before their children."""
-    found: dict[str, Fraction] = {}
-    for node in tree:
-        part = Fraction(node.shares, node.whole) if node.whole else Fraction(0)
-        found[node.id] = part if node.parent is None else found[node.parent] * part
-    return found
-
-
 def with_shares(scenario: Scenario, shares: Mapping[str, int], from_s: int = 0) -> Scenario:
     """The same with other shares for these budget nodes from an instant on; their siblings keep theirs.
 
@@ -238,7 +229,8 @@ def changed(scenario: Scenario, change: Mapping[str, Any], chance: Chance | None
 
     Args:
         scenario: the base.
-        change: `policy` (knobs, with `scheduler`), `shares` (by budget node) from `from_s` on; all optional.
+        change: `policy` (knobs, with `scheduler`), `placement` (by word), `shares` (by budget node) from `from_s` on;
+            all optional.
         chance: where the work is to come a little differently.
 
     Raises:
@@ -247,4 +239,6 @@ def changed(scenario: Scenario, change: Mapping[str, Any], chance: Chance | None
     found = with_shares(scenario, change["shares"], change.get("from_s", 0)) if change.get("shares") else scenario
     if change.get("policy"):
         found = with_policy(found, change["policy"])
+    if change.get("placement"):
+        found = with_placement(found, change["placement"])
     return found if chance is None else jittered(found, chance)

@@ -7,7 +7,7 @@ contracts, then a pass; repeated until nothing is left to do at that instant.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from heapq import heappop
@@ -15,6 +15,7 @@ from heapq import heappop
 from scheduler.engine import (
     Action,
     Claim,
+    Crowd,
     Decision,
     Plan,
     Reservation,
@@ -63,9 +64,11 @@ def order_at(scenario: Scenario, at_s: int) -> tuple[tuple[str, ...], Snapshot]:
 class World(Effects):
     """One cluster in invented time, under the engine."""
 
-    def __init__(self, scenario: Scenario, on_progress: Progress | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, on_progress: Progress | None = None, *, crowds: Mapping[str, Crowd] | None = None
+    ) -> None:
         """Everything from outside is on the heap; nothing has happened yet."""
-        super().__init__(scenario)
+        super().__init__(scenario, crowds)
         self._on_progress = on_progress
         self._fill_heap()
 

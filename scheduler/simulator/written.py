@@ -7,7 +7,7 @@ from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Policy, cassini, locality
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Packing, Policy, cassini, locality
 
 from .before import Before
 from .report import units
@@ -28,6 +28,8 @@ def as_file(scenario: Scenario) -> dict[str, Any]:
     }
     if not scenario.spreading_cost:
         file["spreading_cost"] = False
+    if scenario.packing is not Packing.BEST_FIT:
+        file["packing"] = scenario.packing.value
     return {key: value for key, value in file.items() if value not in ("", {}, [], None)}
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.utils import timezone
 
 from portal.formats import NBSP, near_instant
-from scheduler.models import Forecast, ForecastStart, Pass, Reservation, Run
+from scheduler.models import Forecast, ForecastStart, Pass, Reservation, Run, Workload
 from scheduler.queries import forecast, outlook
 from scheduler.services import forecasts
 from scheduler.services.forecasts import TrackRecord
@@ -44,6 +44,7 @@ def test_everybody_who_waits_is_forecast(lab):
 
 
 def test_the_present_is_what_the_next_pass_would_see(lab):
+    Workload.objects.filter(pk=lab.waits.pk).update(predicted_s=1_234, memory_mib_per_rank=2_048)
     present, loaded = outlook.present(lab.cluster)
     assert set(present.waiting()) == set(loaded.snapshot.queued)
     running = {each.id: dict(each.before.holdings) for each in present.work if not each.waits}
@@ -51,6 +52,14 @@ def test_the_present_is_what_the_next_pass_would_see(lab):
     resumed = next(each for each in present.work if each.id == lab.taken.code)
     assert resumed.before.done_s == lab.taken.progress_s > 0
     assert {node.name for node in present.nodes} == {"n01", "n02"}
+    queued, by_code = loaded.snapshot.queued, {each.id: each for each in present.work}
+    for code, seen in queued.items():
+        each = by_code[code]
+        assert (each.predicted_s, each.forgiven_s, each.cpu_milli, each.memory_mib) == (
+            seen.service.predicted_s, seen.service.forgiven_s, seen.cpu_milli, seen.memory_mib,
+        )  # fmt: skip
+    assert by_code[lab.waits.code].predicted_s == 1_234
+    assert by_code[lab.waits.code].memory_mib == 2_048
     used = {each.leaf for each in present.history}
     assert used == {"B1"}
 

@@ -6,28 +6,33 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from django.core.management import CommandError, call_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.engine import LEAF_ORDERS, TREE_ORDERS
+from scheduler.engine import LEAF_ORDERS, TREE_ORDERS, Packing
 from scheduler.engine.policies import locality
-from scheduler.simulator import Scenario, ScenarioError, parse
+from scheduler.management.comparison_page import comparison_page
+from scheduler.simulator import Scenario, ScenarioError, parse, simulate
 from scheduler.simulator.counted import CountedJob
 from scheduler.simulator.counting import COUNTING_SCHEDULERS, replay
 from scheduler.simulator.intervals import Again, difference, interval, t_975
 from scheduler.simulator.measures import MEASURES, Measures, measure_counted
 from scheduler.simulator.named_policies import NamedPolicy, read, read_all, registered
-from scheduler.simulator.policy_table import again, check, how_again, run, table
+from scheduler.simulator.placements import with_placement
+from scheduler.simulator.policy_table import again, check, how_again, run, table, under
 from scheduler.simulator.resampled import BLOCK_S, can_be_resampled, resampled, resampled_counted
 from scheduler.simulator.scenario import SCHEDULERS
+from scheduler.simulator.written import as_file
 from tests.simulator.driving import job
 from tests.simulator.test_commands import assert_refused, manage
 
@@ -102,6 +107,102 @@ def test_a_value_that_is_none_names_its_policy_and_knob(name: str, line: str) ->
 def test_a_policy_that_is_there_twice_is_refused() -> None:
     with pytest.raises(ScenarioError, match="fifo: is there twice"):
         read_all(["fifo", "fifo"])
+
+
+# --- placements -------------------------------------------------------------------------------------------------------
+
+
+def test_a_placement_is_a_part_of_a_name() -> None:
+    assert read("packing=worst_fit") == NamedPolicy(
+        "packing=worst_fit", {"scheduler": "contracts"}, {"packing": "worst_fit"}
+    )
+    assert read("fifo,packing=first_fit").placement == {"packing": "first_fit"}
+    both = read("leaf_order=tiresias,locality=2")
+    assert (both.knobs["leaf_order"], both.placement) == ("tiresias", {"locality": "2"})
+    names = [each.name for each in read_all(["placements"])]
+    assert names[0] == "contracts"
+    assert {"packing=first_fit", "locality=0", "locality=3", "cells=shares"} < {*names}
+    assert not any("classes" in name for name in names), "these need classes"
+    check(a_scenario(job("a1", "A", "0h", 8, "1h", "2h")), read_all(["placements"]))
+    with pytest.raises(ScenarioError, match="packing=best: packing: must be one of best_fit, first_fit, worst_fit"):
+        read("packing=best")
+
+
+CLASSES: dict[str, Any] = {
+    "cluster": {"nodes": {"h1": 8, "h2": 8}, "classes": {"A100": ["h1"], "T4": ["h2"]}},
+    "policy": {"class_order": ["A100", "T4"]},
+}
+
+
+def test_each_placement_changes_what_it_names_alone() -> None:
+    two = {
+        "cluster": {"nodes": {"h1": 8, "h2": 8, "h3": 8}},
+        "tree": {"A": 2, "B": {"shares": 1, "cells": {"node": 2}}},
+    }
+    base = a_scenario(job("a1", "A", "0h", 8, "1h", "2h"), **two, events=[{"at": "1h", "cells": {"A": {"node": 1}}}])
+
+    def placed(**words: str) -> Scenario:
+        return with_placement(base, words)
+
+    assert placed(packing="first_fit") == replace(base, packing=Packing.FIRST_FIT)
+    relaxed = placed(locality="3")
+    assert (relaxed.policy.locality_waits_s, [each.locality for each in relaxed.jobs]) == ((1_800, 3_600, 7_200), [3])
+    assert placed(locality="none") == base
+    cells = placed(cells="shares")
+    assert {node.id: node.cells.node for node in cells.tree} == {"": 0, "A": 2, "B": 1}
+    assert not cells.events
+    assert not any(node.cells.node for node in placed(cells="none").tree)
+    assert parse(json.dumps(as_file(placed(packing="worst_fit")))).packing is Packing.WORST_FIT
+
+
+def test_classes_are_ranked_with_and_without_a_reserve() -> None:
+    ranked = a_scenario(job("a1", "A", "0h", 2, "1h", "2h"), **CLASSES)
+    found = {value: with_placement(ranked, {"classes": value}).policy for value in ("none", "pack", "reserve")}
+    assert found["none"].class_order == ()
+    assert (found["pack"].high_end_classes, found["pack"].high_end_reserve) == (("A100",), 0)
+    assert found["reserve"].high_end_reserve == 8, "a node of the fastest"
+    unranked = a_scenario(job("a1", "A", "0h", 2, "1h", "2h"), **{**CLASSES, "policy": {}})
+    with pytest.raises(ScenarioError, match="classes=pack: classes: the scenario's policy must rank classes"):
+        check(unranked, [read("classes=pack")])
+    check(unranked, [read("classes=pack,class_order=A100/T4")])
+
+
+def test_plain_schedulers_heed_packing_alone() -> None:
+    base = a_scenario(job("a1", "A", "0h", 8, "1h", "2h"))
+    check(base, [read("easy,packing=worst_fit")])
+    with pytest.raises(ScenarioError, match="fifo,cells=shares: cells: only contracts heed it, and fifo decides here"):
+        check(base, [read("fifo,cells=shares")])
+
+
+@pytest.mark.parametrize("scheduler", ["contracts", "fifo"])
+@pytest.mark.parametrize(
+    ("packing", "node", "packed"), [("best_fit", "h2", 6 / 8), ("first_fit", "h1", 6 / 16), ("worst_fit", "h1", 6 / 16)]
+)
+def test_packing_decides_on_the_node_and_is_measured(scheduler: str, packing: str, node: str, packed: float) -> None:
+    base = a_scenario(
+        job("a1", "A", "0h", 4, "4h", "4h", node="h2"),
+        job("a2", "A", "1m", 2, "4h", "4h"),
+        cluster={"nodes": {"h1": 8, "h2": 8}},
+        until="3h",
+    )
+    name = f"{scheduler},packing={packing}"
+    outcome = simulate(under(base, read(name)))
+    assert list(outcome.runs[1].holdings) == [node]
+    found = run(base, read(name))
+    assert found["packed"] == pytest.approx(packed)
+    assert found["pieces"] == pytest.approx(1.0 if node == "h1" else 2 / 10)
+
+
+def test_spreading_is_measured_with_its_price() -> None:
+    nodes = {"nodes": dict.fromkeys(("h1", "h2", "h3", "h4"), 4)}
+    held = [job(f"a{name}", "A", "0h", 2, "8h", "8h", node=name) for name in nodes["nodes"]]
+    gang = job("b1", "B", "1m", 8, "1h", "3h")
+    found = {level: measures(f"locality={level}", *held, gang, cluster=nodes, until="6h") for level in "12"}
+    assert (found["1"]["spread"], found["1"]["price"]) == (0.0, 1.0), "it waits for whole nodes"
+    assert found["2"]["spread"] == pytest.approx(1 / 5)
+    hours, price = 3, 0.4366 / 0.4094
+    whole = 4 * 2 * 6 + 8 * hours * price
+    assert found["2"]["price"] == pytest.approx(whole / (4 * 2 * 6 + 8 * hours), rel=1e-3)
 
 
 # --- measures ---------------------------------------------------------------------------------------------------------
@@ -285,6 +386,31 @@ def test_a_table_has_a_line_for_each_policy_and_waits_for_runs() -> None:
     assert (first["difference"], first["low"]) == (None, 1.0)
 
 
+def test_runs_that_were_stored_before_a_measure_was_known_go_without_it() -> None:
+    one: Measures = {each.name: 1.0 for each in MEASURES if each.name != "packed"}
+    lines = table([[one, one], [one, one]], Again.INVENTED)
+    assert lines[0]["packed"] is None
+    assert lines[0]["price"] is not None
+
+
+def test_the_page_draws_and_lists_what_the_table_has() -> None:
+    first: Measures = dict.fromkeys((each.name for each in MEASURES), 2.0)
+    second: Measures = {**first, "wait_mean_s": 90.0, "occupancy": 3.0, "rho_max": None}
+    lines = table([[first, first], [second, second]], Again.INVENTED)
+    page = comparison_page("Work <1>; seeds 1, 2.", ["contracts", "fifo"], lines, {"occupancy": 0.5})
+    assert "Work &lt;1&gt;; seeds 1, 2." in page
+    assert page.count("<svg") == len(MEASURES)
+    waits = page[page.index("<h2>Waits") : page.index("<h2>Completion")]
+    assert 'class="at base"' in waits
+    assert 'class="at bad"' in waits, "fifo's mean wait is clearly longer"
+    assert '1 min 30 s ± 0 s<small><span class="bad">+1 min 28 s ± 0 s, worse</span></small>' in waits
+    assert 'class="at good"' in page[page.index("<h2>Use") :]
+    assert 'class="real"' in page
+    assert "src=" not in page
+    assert "http" not in page, "the file needs nothing else"
+    ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
+
+
 # --- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -308,13 +434,16 @@ def compare(*argv: str) -> str:
 
 
 def test_policies_on_a_file_drawn_anew(days: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "out.csv"
+    out, page = tmp_path / "out.csv", tmp_path / "out.html"
     printed = compare(
-        str(days), "--policy", "contracts", "--policy", "fifo", "--seeds", "1-3", "--json", "--csv", str(out)
-    )
+        str(days), "--policy", "contracts", "--policy", "fifo,packing=worst_fit", "--seeds", "1-3", "--json",
+        "--csv", str(out), "--html", str(page),
+    )  # fmt: skip
+    assert page.read_text().startswith("<!doctype html>")
     found = json.loads(printed)
     assert (found["again"], found["seeds"], found["real"]) == ("drawn", [1, 2, 3], None)
-    assert [policy["name"] for policy in found["policies"]] == ["contracts", "fifo"]
+    assert [policy["name"] for policy in found["policies"]] == ["contracts", "fifo,packing=worst_fit"]
+    assert found["policies"][1]["placement"] == {"packing": "worst_fit"}
     contracts, fifo = (policy["measures"] for policy in found["policies"])
     by_hand = run(parse(days.read_text()), read("fifo"))
     assert fifo["wait_mean_s"]["value"] == by_hand["wait_mean_s"], "the estimate is what the file itself came to"
@@ -323,7 +452,7 @@ def test_policies_on_a_file_drawn_anew(days: Path, tmp_path: Path, capfd: pytest
     assert apart["value"] == pytest.approx(fifo["wait_mean_s"]["value"] - contracts["wait_mean_s"]["value"])
     assert apart["low"] < apart["value"] < apart["high"]
     rows = list(csv.DictReader(out.open()))
-    (row,) = (row for row in rows if (row["policy"], row["figure"]) == ("fifo", "wait_mean_s"))
+    (row,) = (row for row in rows if (row["policy"], row["figure"]) == ("fifo,packing=worst_fit", "wait_mean_s"))
     assert float(row["difference_high"]) == apart["high"]
     told = capfd.readouterr().err.splitlines()
     assert len(told) == 6
@@ -382,6 +511,8 @@ Argv = Callable[[Path, Path], tuple[str, ...]]
         (("{days}", "--policy", "leaf_order=best"), "--policy: leaf_order=best: policy.leaf_order: must be one of"),
         (("{days}", "--seeds", "0-"), "--seeds: must be numbers and ranges"),
         (("{days}", "--policy", "all", "--seeds", "1-100"), "seeds are more than 400 runs"),
+        (("{days}", "--policy", "classes=pack"), "--policy: classes=pack: classes: the scenario's policy must rank"),
+        (("{days}", "--html", "/nowhere/x.html"), "/nowhere/x.html: cannot be written: No such file or directory"),
         (("{days}", "--gpus", "64"), "--gpus: does not belong to a scenario"),
         (("{days}", "--processes", "0"), "--processes: must be from 1 to 64, but is 0"),
         (("{days}", "--trace", "{csv}"), "FILE: or --trace: only one of both can be compared on"),

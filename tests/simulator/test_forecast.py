@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
 from scheduler.simulator import parse
-from scheduler.simulator.forecast import forecast
+from scheduler.simulator.forecast import Ahead, forecast, future_of
 from scheduler.simulator.known import Knowledge, Watched, in_slots
 from scheduler.simulator.likely import DAY_S, Arrival, Arrivals, Durations, Like
 from scheduler.simulator.ranges import ENOUGH, Past, Range, Stretch, learn, quantile, range_of, score
 from scheduler.simulator.scenario import PastUse
+from scheduler.simulator.world import order_at
 
 HOUR_S = 3_600
 
@@ -113,6 +116,61 @@ def test_without_luck_a_future_is_what_really_happened(leaf):
     found = forecast(present, Random(1), draws=3, horizon_s=DAY_S)
     assert found == {name: [at_s - start_s - 1_800] * 3 for name, at_s in real.items()}
     assert set(found) == {"three", "four"}
+
+
+@pytest.mark.parametrize("order", ["shortest", "tiresias"])
+def test_a_future_begins_with_all_that_the_engine_goes_by(order):
+    """Predictions, what was forgiven, since when somebody waits, cores and memory: of who waits and of who runs."""
+    two = [
+        workload("one", 0, contract="5m", duration="9h", cpus=4, memory_gib=32, estimate="9h"),
+        workload("two", 1_200, contract="5m", duration="8h", cpus=8, estimate="8h"),
+        workload("three", 1_300, contract="5m", duration="7h", estimate="7h", locality=0),
+    ]
+    made = scenario(
+        *two,
+        cluster={"nodes": {"h1": 8}, "cpus": 16, "memory_gib": 64},
+        policy={"leaf_order": order, "promote_knob": 1, "grace_s": 0, "locality_waits_s": ["10m", "20m", "30m"]},
+    )
+    for at_s in (1_250, 2 * HOUR_S, 6 * HOUR_S):
+        queue, real = order_at(made, at_s)
+        knowledge, world = at_instant(made, at_s)
+        present = knowledge.present(at_s, world.plans[at_s])
+        ahead = Ahead(present, future_of(present, Random(1), DAY_S), set())
+        assert ahead.scheduler.order() == queue
+        again = ahead.snapshot
+        assert {name: facts(each, 0) for name, each in again.queued.items()} == {
+            name: facts(each, at_s) for name, each in real.queued.items()
+        }
+        assert {run.workload: facts(run, 0) for run in again.runs.values()} == {
+            run.workload: facts(run, at_s) for run in real.runs.values()
+        }
+    if order == "tiresias":
+        assert any(record.forgivings for record in world.outcome.jobs), "somebody is promoted"
+
+
+def facts(each: Any, at_s: int) -> list[Any]:
+    """What the engine goes by of a workload or a run, on a clock that reads 0 at an instant."""
+    service = each.service
+    instants = [service.first_started_s, service.waits_since_s, getattr(each, "since_s", None)]
+    return [
+        replace(service, first_started_s=None, waits_since_s=None),
+        [None if value is None else value - at_s for value in instants],
+        *(
+            getattr(each, name, None)
+            for name in ("cpu_milli", "memory_mib", "locality", "spread", "priority", "urgency")
+        ),
+    ]
+
+
+def test_what_comes_asks_for_what_its_like_asked_for():
+    asked = {"cpu_milli": 4_000, "memory_mib": 1_024, "gpu_classes": ("A100",), "is_high": True, "locality": 3}
+    past = Arrival(-HOUR_S, like(leaf="A"), 0, True, 600, predicted_s=700, **asked)
+    made = scenario(workload("one", 0, gpus=16))
+    knowledge, world = at_instant(made, 60)
+    present = replace(knowledge.present(60, world.plans[60]), arrivals=Arrivals([past], DAY_S, None))
+    (coming,) = [each for each in future_of(present, Random(1), DAY_S).jobs if each.submit_s is not None]
+    assert {name: getattr(coming, name) for name in asked} == asked
+    assert (coming.estimate_s, coming.duration_s) == (700, 600)
 
 
 def test_a_promise_and_a_plan_are_taken_over():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -41,7 +42,7 @@ HALF_FREE = [
 
 
 def test_a_sample_says_what_is_free_interruptible_and_the_largest_gang() -> None:
-    world = SampledWorld(scenario(HALF_FREE), Packing.BEST_FIT)
+    world = SampledWorld(scenario(HALF_FREE))
     world.run()
     assert world.samples[0] == Sample(
         at_s=3_600,
@@ -50,14 +51,17 @@ def test_a_sample_says_what_is_free_interruptible_and_the_largest_gang() -> None
         interruptible_milli=2_000,
         largest_free_milli=3_000,  # no node is whole: the most on one, h1
         largest_milli=4_000,  # h2, where "free" would be stopped
+        pieces_milli=5_000,  # no node is empty
+        held_milli=3_000,
+        touched_milli=8_000,
     )
     assert [each.at_s for each in world.samples] == [3_600 * hour for hour in range(1, 7)]
-    assert world.samples[-1][1:] == (8_000, 8_000, 0, 8_000, 8_000)  # all has ended
+    assert world.samples[-1][1:] == (8_000, 8_000, 0, 8_000, 8_000, 0, 0, 0)  # all has ended
 
 
 def test_a_contract_that_is_over_is_interruptible() -> None:
     rows = [{"id": "a", "gpus": 4, "min_runtime": "1h", "duration": "3h"}]
-    world = SampledWorld(scenario(rows), Packing.BEST_FIT)
+    world = SampledWorld(scenario(rows))
     world.run()
     assert [each.interruptible_milli for each in world.samples] == [
         4_000,
@@ -80,7 +84,7 @@ def test_sampling_changes_nothing() -> None:
         }
         for index, leaf in enumerate("ABABBAABBA")
     ]
-    sampled = SampledWorld(scenario(rows), Packing.BEST_FIT)
+    sampled = SampledWorld(scenario(rows))
     sampled.run()
     assert as_json(sampled.outcome) == as_json(simulate(scenario(rows)))
 
@@ -95,14 +99,14 @@ def test_packing_chooses_the_node(packing: Packing, nodes: list[str]) -> None:
         {"id": "one", "gpus": 1, "submit": 60},
         {"id": "two", "gpus": 1, "submit": 120},
     ]
-    world = SampledWorld(scenario(rows), packing)
+    world = SampledWorld(replace(scenario(rows), packing=packing))
     world.run()
     assert [next(iter(record.runs[0].holdings)) for record in world.outcome.jobs[1:]] == nodes
 
 
 def test_worst_fit_spreads() -> None:
     rows = [{"id": "one", "gpus": 1}, {"id": "two", "gpus": 1, "submit": 60}]
-    world = SampledWorld(scenario(rows), Packing.WORST_FIT)
+    world = SampledWorld(replace(scenario(rows), packing=Packing.WORST_FIT))
     world.run()
     assert [next(iter(record.runs[0].holdings)) for record in world.outcome.jobs] == ["h1", "h2"]
 

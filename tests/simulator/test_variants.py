@@ -14,10 +14,11 @@ import pytest
 from scheduler.simulator import Scenario, ScenarioError, parse, simulate
 from scheduler.simulator.before import Before
 from scheduler.simulator.comparison import figures, wait_error, waits_by_workload
+from scheduler.simulator.entitled import entitlements
 from scheduler.simulator.recorded import RecordedRun, UnfitSpell, pack, unpack
 from scheduler.simulator.scenario import Happening
 from scheduler.simulator.sweeps import KNOBS, parts, read_values, table
-from scheduler.simulator.variants import changed, entitlements, jittered, with_more, with_policy, with_shares
+from scheduler.simulator.variants import changed, jittered, with_more, with_policy, with_shares
 from scheduler.simulator.written import as_file
 
 

@@ -1,4 +1,4 @@
-"""Charts of the studies as SVG: a line over time, and medians with their spread. Colours come from the page's style."""
+"""Charts as SVG: a line over time, medians with their spread, dots with intervals. The page's style colours."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ PLOT_HEIGHT = 170
 ROW_HEIGHT = 24
 LABEL_WIDTH = 100
 VALUE_WIDTH = 64
+DOT_VALUE = 76
+"""What the values beside dots take."""
 
 
 class Series(NamedTuple):
@@ -27,6 +29,27 @@ class Spread(NamedTuple):
 
     label: str
     values: Sequence[float] | None
+
+
+class Dot(NamedTuple):
+    """A row of `dots`: an estimate with its interval, None where there is none.
+
+    Attributes:
+        label: whose it is.
+        value, low, high: the estimate and its bounds.
+        side: "base" for what others are compared with, "better" or "worse" where one clearly is, else "".
+    """
+
+    label: str
+    value: float | None
+    low: float | None
+    high: float | None
+    side: str
+
+
+def look_of(side: str) -> str:
+    """The class that colours a dot of that side."""
+    return {"base": "base", "better": "good", "worse": "bad"}.get(side, "open")
 
 
 def lines(title: str, series: Sequence[Series], say_x: Callable[[float], str], say_y: Callable[[float], str]) -> str:
@@ -102,6 +125,62 @@ def spreads(
         parts.append(f'<path class="range" d="M{at(low):.1f} {y:.1f}H{max(at(high), at(low) + 1):.1f}"/>')
         parts.append(f'<circle class="dot" cx="{at(median):.1f}" cy="{y:.1f}" r="4.5"/>')
         parts.append(f'<text x="{WIDTH}" y="{y + 4:.1f}" text-anchor="end">{escape(say(median))}</text>')
+    return "".join(parts) + "</svg>"
+
+
+def dots(
+    title: str,
+    rows: Sequence[Dot],
+    say: Callable[[float], str],
+    *,
+    label_width: int = LABEL_WIDTH,
+    at: float | None = None,
+    from_zero: bool = True,
+) -> str:
+    """A row for each: a bar over its interval, a dot at the estimate, which is also written beside it.
+
+    No figure is below nought, and no bar is drawn there.
+
+    Args:
+        title: what it shows, for those who can't see it.
+        rows: from the top.
+        say: how a value is written.
+        label_width: what the labels of the rows take.
+        at: where a dotted line goes down; None is nowhere.
+        from_zero: whether the axis begins at nought, or where the figures do.
+    """
+    known = [max(0.0, each) for row in rows for each in (row.value, row.low, row.high) if each is not None]
+    known += [] if at is None else [at]
+    if not known:
+        return "<p>Nothing to draw.</p>"
+    least, most = 0.0 if from_zero else min(known), max(known)
+    step = _step(most - least or most or 1.0, 3)
+    least, most = step * (least // step), step * -(-most // step)
+    most = most if most > least else least + step
+    height = TOP + ROW_HEIGHT * len(rows) + BOTTOM
+
+    def x_of(value: float) -> float:
+        return label_width + (max(0.0, value) - least) / (most - least) * (WIDTH - label_width - RIGHT - DOT_VALUE)
+
+    parts = [_open(title, height)]
+    for index in range(round((most - least) / step) + 1):
+        x = x_of(least + index * step)
+        parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{height - BOTTOM}"/>')
+    for mark in (least, most) if say(least) != say(most) else (least,):
+        parts.append(f'<text x="{x_of(mark):.1f}" y="{height - 12}" text-anchor="middle">{escape(say(mark))}</text>')
+    if at is not None:
+        parts.append(f'<path class="real" d="M{x_of(at):.1f} {TOP}V{height - BOTTOM}"/>')
+    for number, row in enumerate(rows):
+        y = TOP + ROW_HEIGHT * (number + 0.5)
+        parts.append(f'<text class="b" x="0" y="{y + 4:.1f}">{escape(row.label)}</text>')
+        if row.value is None:
+            parts.append(f'<text x="{label_width}" y="{y + 4:.1f}">–</text>')
+            continue
+        look = look_of(row.side)
+        if row.low is not None and row.high is not None:
+            parts.append(f'<path class="interval {look}" d="M{x_of(row.low):.1f} {y:.1f}H{x_of(row.high):.1f}"/>')
+        parts.append(f'<circle class="at {look}" cx="{x_of(row.value):.1f}" cy="{y:.1f}" r="4.5"/>')
+        parts.append(f'<text x="{WIDTH}" y="{y + 4:.1f}" text-anchor="end">{escape(say(row.value))}</text>')
     return "".join(parts) + "</svg>"
 
 

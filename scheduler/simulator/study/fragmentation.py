@@ -26,13 +26,13 @@ class Variant:
         factor: what is varied: "max contract", "reservations" or "packing".
         value: its value, as people say it.
         knobs: what of the policy is changed, in the words of a file.
-        packing: on which node a small workload goes.
+        packing: on which node a small workload goes; None is as the scenario says.
     """
 
     factor: str
     value: str
     knobs: Mapping[str, object]
-    packing: Packing = Packing.BEST_FIT
+    packing: Packing | None = None
 
 
 MAX_CONTRACT_HOURS = (1, 2, 4, 8, 16, 24)
@@ -56,13 +56,13 @@ def varied(scenario: Scenario, variant: Variant) -> Scenario:
     Raises:
         ScenarioError: a knob is out of its bounds.
     """
-    contracts = replace(scenario, scheduler="contracts")
+    contracts = replace(scenario, scheduler="contracts", packing=variant.packing or scenario.packing)
     return with_policy(contracts, variant.knobs) if variant.knobs else contracts
 
 
 def run(scenario: Scenario, variant: Variant) -> dict[str, Any]:
     """Simulate one variant; its figures, all JSON-able (`samples` only of the base)."""
-    world = SampledWorld(varied(scenario, variant), variant.packing)
+    world = SampledWorld(varied(scenario, variant))
     world.run()
     found = figures(world.outcome, world.samples)
     if variant.factor == BASE.factor:

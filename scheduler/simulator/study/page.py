@@ -11,9 +11,9 @@ from . import charts, fragmentation, gaming
 
 STYLE = """
 :root{color-scheme:light dark;--bg:#fff;--ink:#14171a;--ink-2:#4a5159;--line:#e4e7eb;--sunk:#f5f6f8;
---a:#3669cf;--b:#c66809;--c:#015f3f}
+--a:#3669cf;--b:#c66809;--c:#015f3f;--good:#11663a;--bad:#a8241b}
 @media screen and (prefers-color-scheme:dark){:root{--bg:#131619;--ink:#eceef1;--ink-2:#b0b7c0;--line:#2a2f35;
---sunk:#1f2429;--a:#6e92eb;--b:#dd7c43;--c:#8debce}}
+--sunk:#1f2429;--a:#6e92eb;--b:#dd7c43;--c:#8debce;--good:#83d6a4;--bad:#ff9f96}}
 body{margin:0;background:var(--bg);color:var(--ink);
 font:15px/1.5 system-ui,"Segoe UI",Roboto,Helvetica,Arial,sans-serif}
 main{max-width:960px;margin:0 auto;padding:32px 20px 64px}
@@ -25,12 +25,20 @@ svg text{font-size:11px;fill:var(--ink-2);font-variant-numeric:tabular-nums}svg 
 .grid{stroke:var(--line);fill:none}.line{fill:none;stroke-width:1.75}.band{fill:var(--sunk)}
 .a{stroke:var(--a)}.b2{stroke:var(--b)}.c{stroke:var(--c)}
 .range{stroke:var(--a);stroke-width:6;stroke-linecap:round;opacity:.35}.dot{fill:var(--a)}
+.pair{display:grid;gap:4px 32px;grid-template-columns:repeat(auto-fill,minmax(min(100%,400px),1fr))}
+.interval{stroke-width:2}.at{stroke-width:2}.real{stroke:var(--ink-2);stroke-dasharray:2 3}
+.base{color:var(--ink)}.good{color:var(--good)}.bad{color:var(--bad)}.open{color:var(--a)}
+.interval{stroke:currentColor}.at{stroke:currentColor;fill:currentColor}.at.open{fill:var(--bg)}
+.mark{display:inline-block;width:9px;height:9px;border:2px solid;border-radius:50%;margin-right:6px}
+.mark:not(.open){background:currentColor}
 .legend{display:flex;flex-wrap:wrap;gap:4px 18px;list-style:none;margin:4px 0 0;padding:0;font-size:13px}
 .key{display:inline-block;width:18px;border-top:3px solid;margin-right:6px;vertical-align:middle}
 .key.a{border-color:var(--a)}.key.b2{border-color:var(--b)}.key.c{border-color:var(--c)}
 .wide{overflow-x:auto}table{border-collapse:collapse;margin:12px 0;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{padding:5px 14px 5px 0;text-align:right;border-top:1px solid var(--line);white-space:nowrap;font-weight:400}
 thead th{color:var(--ink-2);border:0}th:first-child,td:first-child{text-align:left}dt{font-weight:600}
+.sides th,.sides td{vertical-align:top}.sides thead th{white-space:normal;vertical-align:bottom;min-width:110px}
+small{display:block;font-size:12px;color:var(--ink-2)}
 dd{margin:0 0 12px;color:var(--ink-2);max-width:75ch}
 """
 HOUR_S, DAY_S = 3_600, 86_400

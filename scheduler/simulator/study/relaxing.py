@@ -10,6 +10,7 @@ from typing import Any
 from scheduler.engine import locality
 
 from .. import finish_times
+from ..placements import with_locality
 from ..records import JobRecord, Outcome
 from ..report import percentile
 from ..scenario import Scenario
@@ -18,8 +19,6 @@ from . import charts
 from .page import Table, as_file, as_table, percent
 from .spread import least_middle_most
 
-WAITS_S = (1_800, 3_600, 7_200)
-"""The thresholds where the scenario says none."""
 LABEL_WIDTH = 220
 
 
@@ -42,15 +41,8 @@ VARIANTS = (
 
 def varied(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> Scenario:
     """The scenario under contracts, relaxed so."""
-    if variant.level is None:
-        return replace(scenario, scheduler="contracts", policy=replace(scenario.policy, locality_waits_s=()))
-    return replace(
-        scenario,
-        scheduler="contracts",
-        policy=replace(scenario.policy, locality_waits_s=scenario.policy.locality_waits_s or WAITS_S),
-        jobs=[replace(job, locality=variant.level) for job in scenario.jobs],
-        spreading_cost=spreading_cost,
-    )
+    relaxed = replace(with_locality(scenario, variant.level), scheduler="contracts")
+    return relaxed if variant.level is None else replace(relaxed, spreading_cost=spreading_cost)
 
 
 def run(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> dict[str, Any]:
