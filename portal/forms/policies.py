@@ -36,7 +36,7 @@ def title_of(name: str) -> str:
     for word, knobs in ORDERS.items():
         if name == ",".join(f"{knob}={value}" for knob, value in knobs.items()):
             return str(SCHEDULERS[word])
-    return str(SCHEDULERS.get(name) or PLACEMENTS.get(name, name))
+    return str(SCHEDULERS.get(name) or PLACEMENTS.get(name) or name)
 
 
 class PoliciesForm(WorkForm):

@@ -215,34 +215,34 @@ def _past(cluster: Cluster, now: datetime, positions: Positions, leaves: set[str
     )
     worked = _worked(rows)
     found = []
-    for row in rows.order_by("-submitted_at", "-pk").values_list(
+    columns = (
         "pk", "submitted_at", "owner_id", "leaf_id", "workload_class", "size_milli", "min_runtime_s", "priority",
         "resumable", "state", "progress_s", "locality", "predicted_s", "cpu_milli_per_rank", "memory_mib_per_rank",
         "gpu_classes", "needs_fast",
-    )[:MOST_PAST]:  # fmt: skip
-        pk, submitted_at, owner_id, leaf_id, kind, size_milli, min_runtime_s, priority, resumable, state, *rest = row
-        done_s, locality, predicted_s, cpu_milli, memory_mib, gpu_classes, is_high = rest
+    )  # fmt: skip
+    latest = rows.order_by("-submitted_at", "-pk").values_list(*columns, named=True)[:MOST_PAST]
+    for row in latest:
         try:
-            leaf = positions.of_leaf(leaf_id)
+            leaf = positions.of_leaf(row.leaf_id)
         except LookupError:
             continue
         if leaf not in leaves:
             continue
-        has_ended = state in ENDED_BY_ITSELF
+        has_ended = row.state in ENDED_BY_ITSELF
         found.append(
             Arrival(
-                at_s=min(-1, int(submitted_at.timestamp()) - int(now.timestamp())),
-                like=_like(owner_id, leaf, kind, size_milli, min_runtime_s),
-                priority=priority,
-                is_resumable=resumable,
-                work_s=worked.get(pk, 0) if has_ended else None,
-                done_s=0 if has_ended else done_s,
-                locality=locality,
-                predicted_s=predicted_s,
-                cpu_milli=cpu_milli,
-                memory_mib=memory_mib,
-                gpu_classes=tuple(gpu_classes),
-                is_high=is_high,
+                at_s=min(-1, int(row.submitted_at.timestamp()) - int(now.timestamp())),
+                like=_like(row.owner_id, leaf, row.workload_class, row.size_milli, row.min_runtime_s),
+                priority=row.priority,
+                is_resumable=row.resumable,
+                work_s=worked.get(row.pk, 0) if has_ended else None,
+                done_s=0 if has_ended else row.progress_s,
+                locality=row.locality,
+                predicted_s=row.predicted_s,
+                cpu_milli=row.cpu_milli_per_rank,
+                memory_mib=row.memory_mib_per_rank,
+                gpu_classes=tuple(row.gpu_classes),
+                is_high=row.needs_fast,
             )
         )
     return found

@@ -12,25 +12,32 @@ import pytest
 
 from scheduler.executors import reports
 from scheduler.executors.base import Malformed, RankFact
+from scheduler.executors.slurm.script import REPORT
 from scheduler.models import ThroughputReport
 from tests.conftest import REPOSITORY
 from tests.executors.conftest import Site, wait_for
 
-PROGRAM = REPOSITORY / "scheduler" / "executors" / "programs" / "allotment_report.py"
+PROGRAM = [sys.executable, str(REPOSITORY / "scheduler" / "executors" / "programs" / "allotment_report.py")]
+PROGRAMS = {"agents": PROGRAM, "slurm": ["/bin/sh", "-c", REPORT, "allotment-report"]}
+"""Where agents run ranks, and in jobs of Slurm: the same calls leave the same notes."""
 GOOD = {"tokens": 3_000, "span_ms": 1_500, "parameters": 7_000_000_000}
 
 
-def said(folder: Path, *words: str) -> tuple[int, str]:
+@pytest.fixture(params=list(PROGRAMS))
+def program(request: pytest.FixtureRequest) -> list[str]:
+    """The command of the one that agents bring, and of the one in a job's script."""
+    return PROGRAMS[request.param]
+
+
+def said(program: list[str], folder: Path, *words: str) -> tuple[int, str]:
     """How the program ends that leaves the note, and its last line."""
     environment = {**os.environ, "ALLOTMENT_DIRECTORY": str(folder)}
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), *words], env=environment, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([*program, *words], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, (done.stderr.splitlines() or [""])[-1]
 
 
-def test_the_note_says_what_the_call_said(tmp_path: Path) -> None:
-    assert said(tmp_path, "--tokens", "3000", "--seconds", "1.5", "--parameters", "7e9") == (0, "")
+def test_the_note_says_what_the_call_said(program: list[str], tmp_path: Path) -> None:
+    assert said(program, tmp_path, "--tokens", "3000", "--seconds", "1.5", "--parameters", "7e9") == (0, "")
     found = reports.read(str(tmp_path), 0)
     assert found is not None
     assert found[1:] == (3_000, 1_500, 7_000_000_000)
@@ -39,12 +46,14 @@ def test_the_note_says_what_the_call_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("tokens", "-1"), ("tokens", "1.5"), ("seconds", "0"), ("seconds", "nan"), ("seconds", "inf"),
+    [("tokens", "-1"), ("tokens", "1.5"), ("tokens", "1e16"), ("seconds", "0"), ("seconds", "nan"), ("seconds", "inf"),
      ("parameters", "0"), ("parameters", "nan"), ("parameters", "many")],
 )  # fmt: skip
-def test_a_call_that_makes_no_sense_names_the_option(tmp_path: Path, option: str, value: str) -> None:
+def test_a_call_that_makes_no_sense_names_the_option(
+    program: list[str], tmp_path: Path, option: str, value: str
+) -> None:
     words = {"tokens": "1", "seconds": "1", "parameters": "1", option: value}
-    code, line = said(tmp_path, *(f"--{name}={each}" for name, each in words.items()))
+    code, line = said(program, tmp_path, *(f"--{name}={each}" for name, each in words.items()))
     assert (code, f"argument --{option}:" in line) == (2, True)
     assert list(tmp_path.iterdir()) == []
 

@@ -55,16 +55,18 @@ def form_of(**changes: Any) -> dict[str, Any]:
 
 def test_a_file_over_seeds(calm: Laboratory, as_person: AsPerson) -> None:
     client = as_person(calm.ada)
-    answer = client.post("/simulator/policies/", form_of(seeds="3", more_policies="\n contracts, lookback_s=3d \n"))
+    said = form_of(seeds="3", placements=["packing=worst_fit"], more_policies="\n contracts, lookback_s=3d \n")
+    answer = client.post("/simulator/policies/", said)
     assert answer.status_code == 302, answer.content.decode()
     row = Simulation.objects.get()
     assert (row.kind, row.asked["policies"], row.asked["seeds"], row.asked["again"]) == (
         "policies",
-        ["contracts", "fifo", "contracts,lookback_s=3d"],
+        ["contracts", "fifo", "packing=worst_fit", "contracts,lookback_s=3d"],
         3,
         "moved",
     )
-    assert row.parts.count() == 9
+    assert row.parts.count() == 12
+    assert row.parts.get(number=3).change["placement"] == {"packing": "worst_fit"}
     waiting = client.get(f"/simulator/{row.pk}/").content.decode()
     assert "data-chart" not in waiting
     run(row)
@@ -73,9 +75,8 @@ def test_a_file_over_seeds(calm: Laboratory, as_person: AsPerson) -> None:
     assert (first.name, first.change["seed"]) == ("fifo, seed 1", 1)
     assert first.figures == measured(parse(json.dumps(FILE)), read("fifo")), "the first seed is the work as it is"
     page = client.get(f"/simulator/{row.pk}/").content.decode()
-    assert page.count("data-chart") == sum(
-        asked.policies_compared(row, asked.parts_of(row)).lines[0][each.name] is not None for each in MEASURES
-    )
+    lines = asked.policies_compared(row, asked.parts_of(row)).lines
+    assert page.count("data-chart") == sum(any(line[each.name] is not None for line in lines) for each in MEASURES)
     assert "Means over the seeds with 95 % intervals, of luck alone" in page
     chart = json.loads(re.findall(r'<script type="application/json">(.*?)</script>', page)[0])
     assert [note["text"] for note in chart["layout"]["annotations"]] == row.asked["policies"]

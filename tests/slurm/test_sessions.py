@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from budgets.models import Cluster, Message, Person
-from scheduler.models import LogChunk, Run, Workload
+from scheduler.models import LogChunk, Run, ThroughputReport, Workload
 from scheduler.services import bad_ends, nodes, policies, workloads
 from tests.slurm.cluster import SlurmSite
 from tests.slurm.conftest import Site, make_site, tidy
@@ -141,7 +141,8 @@ def preempted(site: Site, workload: Workload) -> Run:
 def test_a_preemption_waits_for_a_checkpoint_that_is_about_to_be_written(site: Site, how: str) -> None:
     policies.change(cluster=site.cluster, knobs={"grace_s": 20})
     said = {"checkpoint": "last", "checkpoint_every_s": 4} if how == "file" else {}
-    script = TRAIN.replace("{call}", "allotment-checkpoint --next-in 4" if how == "call" else ":")
+    calls = "allotment-checkpoint --next-in 4; allotment-report --tokens 3000 --seconds=1.5 --parameters 7e9"
+    script = TRAIN.replace("{call}", calls if how == "call" else ":")
     workload = site.submit(*("sh", "-c", script, "train", "16"), gpus=16, min_runtime_s=0, resumable=True, **said)
     site.wait(workload, "running")
     last = site.slurm.root / "jobs" / workload.code / "last"
@@ -149,6 +150,8 @@ def test_a_preemption_waits_for_a_checkpoint_that_is_about_to_be_written(site: S
     before = int(last.read_text())
     run = preempted(site, workload)
     assert int(last.read_text()) == before + 1
+    told = set(ThroughputReport.objects.filter(run=run).values_list("tokens", "span_ms", "parameters"))
+    assert told == ({(3_000, 1_500, 7_000_000_000)} if how == "call" else set())
     assert run.lost_s is not None
     assert run.lost_s <= 3
     assert seconds_to_leave(run) < 10

@@ -82,9 +82,44 @@ def script_of(job: Submission, programs: str = "") -> str:
         fenced=FENCED,
         patience=PATIENCE,
         own=OWN_FOLDER,
+        report=REPORT,
     )
 
 
+REPORT = r"""#!/bin/sh
+# Says how many tokens a training run has processed on all its devices in so many seconds until now. One rank says so.
+usage() {
+    echo "usage: allotment-report --tokens TOKENS --seconds SECONDS --parameters PARAMETERS" >&2
+    [ -z "$1" ] || echo "allotment-report: error: argument --$1: is missing, or no such number" >&2
+    exit 2
+}
+tokens= seconds= parameters=
+while [ $# -gt 0 ]; do
+    case "$1" in --*=*) name="${1%%=*}" value="${1#*=}"; shift; set -- "$name" "$value" "$@" ;; esac
+    [ $# -gt 1 ] || usage
+    case "$1" in
+    --tokens) tokens="$2" ;;
+    --seconds) seconds="$2" ;;
+    --parameters) parameters="$2" ;;
+    *) usage ;;
+    esac
+    shift 2
+done
+export tokens seconds parameters
+said=$(LC_ALL=C awk '
+function whole(text) { return text ~ number && text + 0 == int(text + 0) && text + 0 <= 1e15 }
+function refuse(name) { print name; exit 1 }
+BEGIN {
+    number = "^([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?$"
+    tokens = ENVIRON["tokens"]; seconds = ENVIRON["seconds"]; parameters = ENVIRON["parameters"]
+    if (!whole(tokens)) refuse("tokens")
+    if (seconds !~ number || seconds + 0 < 0.001 || seconds + 0 > 31622400) refuse("seconds")
+    if (!whole(parameters) || parameters + 0 < 1) refuse("parameters")
+    printf "{\"tokens\": %.0f, \"span_ms\": %.0f, \"parameters\": %.0f}", tokens, seconds * 1000, parameters
+}') || usage "$said"
+cd "$ALLOTMENT_DIRECTORY" && echo "$said" > .allotment-report.$$ && mv .allotment-report.$$ .allotment-report
+"""
+"""The program that agents have as executors/programs/allotment_report.py, for nodes that need nothing of ours."""
 SCRIPT = """\
 #!/bin/sh
 unset TZ LC_ALL SLURM_TIME_FORMAT  # of whoever has submitted it
@@ -104,6 +139,10 @@ esac
 cd "$ALLOTMENT_DIRECTORY" && echo "{{$said}}" > .allotment-checkpoint.$$ && \\
     mv .allotment-checkpoint.$$ .allotment-checkpoint
 END
+chmod 755 $program.$$ && mv $program.$$ $program
+program={own}/bin/allotment-report
+cat > $program.$$ <<'END'
+{report}END
 chmod 755 $program.$$ && mv $program.$$ $program
 tries=0
 until mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k) && [ -n "$mark" ]; do

@@ -17,7 +17,7 @@ from scheduler.executors.slurm import jobs as slurm_jobs
 from scheduler.executors.slurm import nodes as slurm_nodes
 from scheduler.executors.slurm.calling import Caller
 from scheduler.models import SlurmLink
-from scheduler.services.slurm import checkpoints, jobs, links, nodes, orders, printed, shares, usage, works
+from scheduler.services.slurm import checkpoints, jobs, links, nodes, orders, printed, shares, throughput, usage, works
 
 log = structlog.get_logger(__name__)
 
@@ -116,6 +116,7 @@ def _carry_out(link: SlurmLink, caller: Caller, desk: works.Desk, now: datetime,
     ours = jobs.find(link, listed, now)
     printed.take(ours)
     checkpoints.take(ours)
+    throughput.take(ours)
     jobs.report(ours, caller)
     if not is_glance:
         desk.troubles += nodes.take(link, seen, now)

@@ -9,6 +9,7 @@ from .between_teams import DRF, YARN
 from .cassini import CASSINI
 from .fair_tree import FAIR_TREE
 from .packing import PACKING
+from .philly import PHILLY
 from .predicted import PAI
 from .reserve import RESERVE_AND_PACK
 from .themis import THEMIS
@@ -23,6 +24,7 @@ SYSTEMS: Mapping[str, System] = {
     "pai": PAI,
     "reserve": RESERVE_AND_PACK,
     "packing": PACKING,
+    "philly": PHILLY,
     "fair-tree": FAIR_TREE,
     "yarn": YARN,
     "drf": DRF,
