@@ -29,6 +29,8 @@ __all__ = ["PassResult", "look_at", "run_pass", "tick", "tick_one", "wake"]
 log = structlog.get_logger(__name__)
 
 REST_FROM_MS = 500
+REST_PARTS = 4
+"""Where work comes without a pause, long passes take this part of the time of one core: a quarter."""
 PASSES_IN_A_ROW = 20
 """How often a wake-up looks again for what happened meanwhile; what then is left waits for the next tick."""
 
@@ -209,12 +211,12 @@ def is_pass_due(cluster: Cluster, now: datetime, *, may_rest: bool = False) -> b
 
 
 def rests(last: Pass) -> bool:
-    """Whether the last pass took so long that news alone asks for no other until as much time has gone by again.
+    """Whether the last pass took so long that news alone asks for no other until three times as long has gone by.
 
     Else a large cluster to which work comes without a pause would have passes without one, and take a core from pages.
     """
     took_ms = last.load_ms + last.decide_ms + last.apply_ms
-    return took_ms >= REST_FROM_MS and timezone.now() < last.at + 2 * timedelta(milliseconds=took_ms)
+    return took_ms >= REST_FROM_MS and timezone.now() < last.at + REST_PARTS * timedelta(milliseconds=took_ms)
 
 
 def last_pass(cluster_id: int) -> Pass | None:

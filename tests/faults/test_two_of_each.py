@@ -110,6 +110,8 @@ def test_work_that_comes_without_a_pause_leaves_time_between_long_passes(make_wo
     assert (loop.look_at(world.cluster.pk), loop.tick(), Pass.objects.count()) == (0, 0, made)  # it took 5 s
     Pass.objects.update(load_ms=0, decide_ms=loop.REST_FROM_MS - 1, apply_ms=0)
     assert loop.look_at(world.cluster.pk) > 0  # a short one asks for no rest
-    Pass.objects.update(decide_ms=5_000, at=timezone.now().replace(microsecond=0) - timedelta(seconds=10))
+    Pass.objects.update(decide_ms=5_000, at=timezone.now().replace(microsecond=0) - timedelta(seconds=15))
     world.submit("A", now=0)
-    assert loop.tick() > 0  # as much time has gone by
+    assert loop.tick() == 0  # not yet
+    Pass.objects.update(decide_ms=5_000, at=timezone.now().replace(microsecond=0) - timedelta(seconds=20))
+    assert loop.tick() > 0  # three times as much has gone by

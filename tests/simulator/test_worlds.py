@@ -14,7 +14,7 @@ from scheduler.simulator.records import RunRecord
 from tests.simulator.worlds import WatchedWorld, calm_worlds, stormy_worlds
 
 WORLDS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-MANY_WORLDS = settings(max_examples=1_500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY_WORLDS = settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 BY_CONTRACT = {
     "preempted_fair_share",
     "preempted_priority",
