@@ -111,6 +111,7 @@ KINDS: dict[str, Kind] = {
         r"(?: with [\d,.]+ (?:cores?|GiB)(?: and [\d,.]+ GiB)?)?",
         _amount,
     ),
+    "unit": Kind(r"GPU|core", gettext),
     "units": Kind(r"GPUs|cores", gettext),
     "hours": Kind(r"GPU-hours|core-hours", gettext),
     "number": Kind(r"-?[\d,]+(?:\.\d+)?", _number),

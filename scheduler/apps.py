@@ -18,7 +18,7 @@ class SchedulerConfig(AppConfig):
         from scheduler.services.slurm import executor as slurm
 
         add(sentences.PATTERNS)
-        add_behind(sentences.LOCALITY)
+        add_behind((*sentences.LOCALITY, *sentences.PARTS))
         leaves.listen()
         executors.register(Cluster.Executor.AGENT, agents.Agents())
         executors.register(Cluster.Executor.SIMULATED, simulation.Simulated())

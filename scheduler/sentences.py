@@ -63,6 +63,11 @@ REASONS = (
         "Waiting: enough {units} are free, but not where {amount} would be together; enough contracts for {amount} "
         "together end {instant}."
     ),
+    gettext_noop("Waiting: parts of {units} are free, but no {unit} has {amount} free."),
+    gettext_noop(
+        "Waiting: parts of {units} are free, but no {unit} has {amount} free; contracts for so much on one end "
+        "{instant}."
+    ),
     gettext_noop("Waiting: the {units} that it may have are inside contracts. {amount} come free {instant}."),
     gettext_noop("Waiting: {name} has had less of its share."),
     gettext_noop("Waiting: {many} have had less of their share."),
@@ -77,6 +82,10 @@ REASONS = (
         "Waiting: no {amount} are free, and nobody else has had more of a share that it could take over from."
     ),
     gettext_noop("Waiting: no {amount} are free, and unallocated work starts only on what nobody funded needs."),
+    gettext_noop(
+        "Waiting: no {unit} has {amount} free, and nobody else has had more of a share that it could take over from."
+    ),
+    gettext_noop("Waiting: no {unit} has {amount} free, and unallocated work starts only on what nobody funded needs."),
     gettext_noop("{words} Fit of such a class: {amount}."),
     gettext_noop("{words} Fit of such a class: none."),
     gettext_noop("{words} Free of such a class: {amount}."),
@@ -111,6 +120,9 @@ LOCALITY = (
     gettext_noop("It may be spread over up to {number} nodes, later over up to {number_2}."),
 )
 """What is added to the reasons of those that start and wait where the policy relaxes (engine: locality.py)."""
+
+PARTS = (gettext_noop("The most that is free on one is {amount}, on {code}."),)
+"""What is added to the reasons of those that wait for a part of one device (engine: explain.py)."""
 
 ENDS = (
     gettext_noop("Stopped by an operator: {text}"),

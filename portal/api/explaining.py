@@ -216,6 +216,7 @@ def run(row: RunLine, *, is_inside: bool) -> dict[str, Any]:
         "size_milli": row.size_milli,
         "is_funded": row.funded,
         "nodes": list(row.nodes),
+        "device": row.device,
         "started_at": moment(row.started_at),
         "running_at": moment(row.running_at),
         "contract_ends_at": moment(row.contract_ends_at),

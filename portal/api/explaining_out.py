@@ -72,6 +72,9 @@ class RunChargedOut(serializers.Serializer):
     size_milli = serializers.IntegerField()
     is_funded = serializers.BooleanField()
     nodes = serializers.ListField(child=serializers.CharField())
+    device = serializers.IntegerField(
+        allow_null=True, help_text="the index of the device of which it has a part; null: whole ones"
+    )
     started_at = serializers.DateTimeField()
     running_at = serializers.DateTimeField(allow_null=True)
     contract_ends_at = serializers.DateTimeField(allow_null=True)

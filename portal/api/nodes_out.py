@@ -75,12 +75,23 @@ class JoinTokenIn(Strict):
 
 
 class TenantOut(serializers.Serializer):
-    """A run on a node. `contract_ends_at` is null while it starts, and where it is unallocated."""
+    """A run on a node. `contract_ends_at` is null while it starts, and where it is unallocated.
+
+    `device` is the index of the device of which it has a part; null where it has whole ones.
+    """
 
     workload = serializers.CharField()
     milli = serializers.IntegerField()
     is_funded = serializers.BooleanField()
     contract_ends_at = serializers.DateTimeField(allow_null=True)
+    device = serializers.IntegerField(allow_null=True)
+
+
+class SharedOut(serializers.Serializer):
+    """A device that is given out in parts, by its index, and what of it is free."""
+
+    device = serializers.IntegerField()
+    free_milli = serializers.IntegerField()
 
 
 class WindowOut(serializers.Serializer):
@@ -118,6 +129,7 @@ class NodeOut(serializers.Serializer):
     gpu_class = serializers.CharField(allow_null=True)
     heartbeat_at = serializers.DateTimeField(allow_null=True)
     runs = TenantOut(many=True)
+    shared = SharedOut(many=True, help_text="the devices of which runs have parts")
     windows = WindowOut(many=True)
     version = serializers.IntegerField(help_text="another one after each change by operators, agents or repairs")
 
@@ -212,9 +224,11 @@ def node(line: Line) -> dict[str, Any]:
                 "milli": each.milli,
                 "is_funded": each.funded,
                 "contract_ends_at": moment(each.contract_ends_at),
+                "device": each.device,
             }
             for each in line.tenants
         ],
+        "shared": [{"device": each.device, "free_milli": each.free_milli} for each in line.shared],
         "windows": [window(each) for each in line.windows],
         "version": row.version,
     }

@@ -45,7 +45,11 @@ class Submission(Strict):
 
     cluster = serializers.CharField(max_length=40)
     leaf = serializers.CharField(max_length=16, help_text=meant("leaf"))
-    size_milli = serializers.IntegerField(min_value=1, max_value=AMOUNT_MAX, help_text="thousandths of the unit")
+    size_milli = serializers.IntegerField(
+        min_value=1,
+        max_value=AMOUNT_MAX,
+        help_text="thousandths of the unit: whole ones, or a part of one where the cluster gives out parts",
+    )
     min_runtime_s = serializers.IntegerField(min_value=0, max_value=TEN_YEARS_S, help_text=meant("contract"))
     command = serializers.ListField(child=Word(), min_length=1, help_text="argument list, never a shell line")
     name = serializers.CharField(max_length=120, allow_blank=True, default="")

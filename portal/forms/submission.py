@@ -61,7 +61,10 @@ class SubmissionForm(StrictForm):
     size = UnitsField(
         label=gettext_lazy("GPUs"),
         initial="1",
-        help_text=gettext_lazy("All at once or none. More than one node's worth takes whole nodes."),
+        help_text=gettext_lazy(
+            "All at once or none. More than one node's worth takes whole nodes. A part of one, such as 0.25, where the "
+            "cluster gives out parts."
+        ),
     )
     contract = DurationField(
         label=gettext_lazy("Contract"),

@@ -77,9 +77,9 @@ def unit_hours_alone(milli_s: int, cluster: Cluster) -> str:
 
 
 @register.filter
-def unit_word(cluster: Cluster) -> str:
-    """GPUs."""
-    return formats.unit_word(cluster.unit)
+def unit_word(cluster: Cluster, milli: int | None = None) -> str:
+    """GPUs; GPU of one, or a part of one."""
+    return formats.unit_word(cluster.unit, milli)
 
 
 @register.filter

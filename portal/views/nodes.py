@@ -30,17 +30,32 @@ HEALTH_TAGS = {"healthy": "run", "unhealthy": "stop", "unreachable": "wait", "do
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A run on a node: whose, how much of the node, and until when nobody can take it."""
+    """A run on a node: whose, how much of the node, and until when nobody can take it.
+
+    `device` is the index of the one of which it has a part; None where it has whole ones.
+    """
 
     workload: str
     milli: int
     funded: bool
     contract_ends_at: datetime | None
+    device: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """A device that is given out in parts: its index, and what of it is free, in thousandths."""
+
+    device: int
+    free_milli: int
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A node with what holds it. Amounts in thousandths; `cell_of` is the budget node whose cell it is now, if any."""
+    """A node with what holds it. Amounts in thousandths; `cell_of` is the budget node whose cell it is now, if any.
+
+    `shared` are the devices of which runs have parts, by their index; those who have the parts stand together.
+    """
 
     node: Node
     size_milli: int
@@ -49,6 +64,7 @@ class Line:
     windows: Sequence[MaintenanceWindow]
     tag: str
     cell_of: str
+    shared: Sequence[Shared] = ()
 
     @property
     def state(self) -> str:
@@ -99,12 +115,16 @@ def lines(page: Sequence[Node], cells: Mapping[str, str]) -> list[Line]:
     """The nodes of one page. Two queries, whatever their number."""
     now = datetime.now(UTC)
     tenants: dict[int, dict[str, Tenant]] = {node.pk: {} for node in page}
-    held = Holding.objects.filter(node__in=list(tenants), released_at=None).select_related("run__workload")
+    shared: dict[int, dict[int, Shared]] = {node.pk: {} for node in page}
+    held = Holding.objects.filter(node__in=list(tenants), released_at=None).select_related("run__workload", "device")
     for each in held.order_by("run__workload__code"):
-        code, run = each.run.workload.code, each.run
+        code, run, device = each.run.workload.code, each.run, each.device
         before = tenants[each.node_id].get(code)
         milli = each.milli + (before.milli if before else 0)
-        tenants[each.node_id][code] = Tenant(code, milli, run.funded, run.contract_ends_at)
+        part_of = device.index if each.milli < WHOLE_DEVICE_MILLI else None
+        tenants[each.node_id][code] = Tenant(code, milli, run.funded, run.contract_ends_at, part_of)
+        if part_of is not None:
+            shared[each.node_id][part_of] = Shared(part_of, WHOLE_DEVICE_MILLI - device.held_milli)
     windows: dict[int, list[MaintenanceWindow]] = {node.pk: [] for node in page}
     planned = MaintenanceWindow.objects.filter(node__in=list(tenants), cancelled_at=None, ends_at__gt=now)
     for window in planned.select_related("node", "made_by"):
@@ -114,10 +134,11 @@ def lines(page: Sequence[Node], cells: Mapping[str, str]) -> list[Line]:
             node=node,
             size_milli=node.devices_count * WHOLE_DEVICE_MILLI,  # type: ignore[attr-defined]
             held_milli=node.held or 0,  # type: ignore[attr-defined]
-            tenants=list(tenants[node.pk].values()),
+            tenants=sorted(tenants[node.pk].values(), key=lambda each: -1 if each.device is None else each.device),
             windows=windows[node.pk],
             tag="wait" if node.drain_asked_at else HEALTH_TAGS[node.health],
             cell_of=cells.get(node.name, ""),
+            shared=[shared[node.pk][index] for index in sorted(shared[node.pk])],
         )
         for node in page
     ]

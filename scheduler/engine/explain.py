@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from . import part_words
 from .class_words import ClassRoom, Reserve, numbers_of, of_class, reserve_against, room_of
 from .cluster import HeldRun
 from .maxima import excess, would_hold_milli
+from .part_words import freest_for
 from .policies.locality import ANY_RACK, ONE_RACK, Looks, fewest_nodes
 from .preemption import Claimant, Taking
 from .private import kept_from
@@ -19,7 +21,10 @@ from .reasons import Code
 from .snapshot import Snapshot
 from .tree import TreeNode, sides
 from .trial import Trial
-from .values import LEVELS, NO_CELLS, Reason, Workload
+from .values import DEVICE_MILLI, LEVELS, NO_CELLS, Reason, Workload
+
+FOR_ROOM = (Code.WAITING_PLACEMENT, Code.WAITING_CAPACITY, Code.WAITING_ORDER)
+"""Why those wait for whom no device has room."""
 
 
 def amount(snapshot: Snapshot, size_milli: int) -> str:
@@ -270,13 +275,17 @@ class Explainer:
         if workload.cpu_milli or workload.memory_mib:
             numbers |= {"cpu_milli": workload.cpu_milli, "memory_mib": workload.memory_mib}
         room, reserve = room_of(snapshot, workload), reserve_against(snapshot, workload)
-        numbers |= numbers_of(room, reserve, workload)
+        freest = freest_for(snapshot, workload) if code in FOR_ROOM else None
+        numbers |= numbers_of(room, reserve, workload) | part_words.numbers_of(freest)
         if code is Code.WAITING_MAXIMUM:
             return self._exceeds_maximum(workload, numbers)
         if code is Code.WAITING_CELLS:
             return self._stays_off_cells(workload, size, numbers, at_s)
         ends_s = None if workload.spread == ONE_RACK else at_s  # that may be when it looks further, and no end
-        text = self._sentence(code, size, ahead, is_funded, ends_s) + self._of_classes(code, room, reserve)
+        is_part = workload.size_milli < DEVICE_MILLI
+        text = self._sentence(code, size, is_part, ahead, is_funded, ends_s) + self._of_classes(code, room, reserve)
+        if freest is not None:
+            text += f" The most that is free on one is {amount(snapshot, freest.milli)}, on {freest.node}."
         if code is not Code.TOO_LARGE and (workload.relaxes_s is not None or workload.spread != ANY_RACK):
             text = f"{text} {self._looks(workload, numbers)}"
         return Reason(code, text, numbers, at_s)
@@ -339,14 +348,18 @@ class Explainer:
             text += " Some cells that were granted are not fit and clear yet."
         return Reason(Code.WAITING_CELLS, text, numbers, at_s)
 
-    def _sentence(self, code: Code, size: str, ahead: str, is_funded: bool, at_s: int | None) -> str:
+    def _sentence(self, code: Code, size: str, is_part: bool, ahead: str, is_funded: bool, at_s: int | None) -> str:
         unit = self._snapshot.unit
+        none = f"no {unit} has {size} free" if is_part else f"no {size} are free"
         if code is Code.TOO_LARGE:
             return f"It asks for {size}, which is more than the whole cluster has."
         if code is Code.WAITING_NODES:
             return f"Waiting: too few nodes are fit for {size}."
         if code is Code.WAITING_RESERVATION:
             return f"Waiting: {size} are within reach, but its contract would delay a start that was promised."
+        if code is Code.WAITING_PLACEMENT and is_part:
+            where = "; contracts for so much on one end at the instant given" if at_s is not None else ""
+            return f"Waiting: parts of {unit}s are free, but {none}{where}."
         if code is Code.WAITING_PLACEMENT:
             where = f"; enough contracts for {size} together end at the instant given" if at_s is not None else ""
             return f"Waiting: enough {unit}s are free, but not where {size} would be together{where}."
@@ -355,5 +368,5 @@ class Explainer:
         if ahead:
             return f"Waiting: {ahead}."
         if is_funded:
-            return f"Waiting: no {size} are free, and nobody else has had more of a share that it could take over from."
-        return f"Waiting: no {size} are free, and unallocated work starts only on what nobody funded needs."
+            return f"Waiting: {none}, and nobody else has had more of a share that it could take over from."
+        return f"Waiting: {none}, and unallocated work starts only on what nobody funded needs."

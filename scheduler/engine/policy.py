@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
+from .values import DEVICE_MILLI
+
 LEAF_ORDERS = ("priority", "tiresias", "gittins", "shortest", "themis")
 """Who goes first inside a leaf, of one priority (policies/): by first submission; by attained service; likewise, and in
 a queue by the Gittins index; by predicted duration; by finish-time fairness."""
@@ -47,6 +49,8 @@ class Policy:
     `class_order` are the classes of GPUs, the fastest first, and `high_end_classes` those of them of which
     `high_end_reserve` devices are kept free for work that needs the fast ones (policies/classes.py). Who does not say
     whether it does, does where work like it has used its GPUs by at least `high_efficiency_percent`; 0 is never.
+    `fraction_min_milli` is the smallest part of one device that may be asked for, in thousandths; 0 is none: whole
+    devices only. Submission asks it; what waits or runs already, and a scenario, keeps the part that it has.
     """
 
     lookback_s: int = 604_800
@@ -75,6 +79,7 @@ class Policy:
     high_end_reserve: int = 0
     high_efficiency_percent: int = 0
     locality_waits_s: tuple[int, ...] = ()
+    fraction_min_milli: int = 0
 
     @property
     def decay_s(self) -> int | None:
@@ -103,7 +108,7 @@ class Policy:
             raise ValueError(f"attained_limits: must be 1 to {MOST_QUEUES} numbers that rise from above 0")
         if len(self.service_samples) > MOST_SAMPLES or any(each < 0 for each in self.service_samples):
             raise ValueError(f"service_samples: must be up to {MOST_SAMPLES:,} numbers of at least 0")
-        self._check_classes()
+        self._check_devices()
         waits_s = self.locality_waits_s
         if waits_s and (len(waits_s) != THRESHOLDS or list(waits_s) != sorted(waits_s) or waits_s[0] < 0):
             raise ValueError(f"locality_waits_s: must be {THRESHOLDS} waits in s that do not fall, or none")
@@ -120,7 +125,7 @@ class Policy:
                 "or a workload could run twice"
             )
 
-    def _check_classes(self) -> None:
+    def _check_devices(self) -> None:
         order = self.class_order
         if len(order) > MOST_CLASSES or len(set(order)) < len(order) or not all(order):
             raise ValueError(f"class_order: must be up to {MOST_CLASSES} classes, each once")
@@ -131,3 +136,5 @@ class Policy:
             raise ValueError("high_end_reserve: needs high_end_classes to keep it of")
         if self.high_efficiency_percent > 100:
             raise ValueError(f"high_efficiency_percent: {self.high_efficiency_percent} is more than 100")
+        if self.fraction_min_milli >= DEVICE_MILLI:
+            raise ValueError(f"fraction_min_milli: {self.fraction_min_milli} is no part of a device; 999 is the most")

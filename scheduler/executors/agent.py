@@ -84,7 +84,7 @@ class Agent:
             self.carrier = Carrier(self.portal, self.state, config.archive_max_mib, self.nudge)
         except OSError as error:
             raise Refusal(f"{error.filename or 'wake_port'}: {error.strerror}") from None
-        self.surroundings = Surroundings(config, self.state, self.work)
+        self.surroundings = Surroundings(config, self.state, self.work, self.health.gpus)
         self.repairs = Repairs(config, self.state)
         self.meter = Meter(self.health.gpus, config.sample_every_s)
         self.old = OldDirectories(self.work)
@@ -303,6 +303,7 @@ class Agent:
             "workload": want.workload,
             "grace_s": want.grace_s,
             "devices": want.devices,
+            "device_milli": want.device_milli,
             "directory": str(self.work / want.workload),
         }
         if not over:

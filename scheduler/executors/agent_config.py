@@ -42,6 +42,7 @@ class Config:
         rail, leaf: which leaves its own belongs to, and the switch that it is wired to, if they are known.
         memory_mib, cpu_milli: what it offers; 0 is unsaid.
         gpu_class: what kind of devices it has, such as V100; empty is as NVML names them, where they are all of one.
+        gpu_memory_mib: memory of each GPU, of which a part of one has its part; 0 is as NVML says.
         heartbeat_s: between two heartbeats, a fifth more or less by chance.
         wake_port: where the portal can have it ask at once; 0 is any, -1 is none.
         wake_address: of that port. Other than loopback, the portal has to allow its network.
@@ -74,6 +75,7 @@ class Config:
     memory_mib: int = 0
     cpu_milli: int = 0
     gpu_class: str = ""
+    gpu_memory_mib: int = 0
     heartbeat_s: int = 10
     wake_port: int = 0
     wake_address: str = "127.0.0.1"
@@ -106,6 +108,7 @@ class Config:
             ("cores", 0, 4_096),
             ("memory_mib", 0, 2**40),
             ("cpu_milli", 0, 2**40),
+            ("gpu_memory_mib", 0, 2**30),
             ("heartbeat_s", 1, 3_600),
             ("wake_port", -1, 65_535),
             ("processes_max", 1, 2**20),

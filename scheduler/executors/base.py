@@ -39,6 +39,7 @@ from scheduler.executors.reports import REPORTED_MAX
 __all__ = [
     "CODE",
     "LARGEST",
+    "WHOLE_MILLI",
     "Cause",
     "DesiredRank",
     "Executor",
@@ -51,6 +52,10 @@ __all__ = [
 
 CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """A workload's code, which is also the name of its working directory: no slash, no leading dot."""
+
+
+WHOLE_MILLI = 1_000
+"""All of one device."""
 
 
 class Executor(Protocol):
@@ -112,6 +117,7 @@ class DesiredRank:
         directory_from: 0, or the run whose working directory is kept by the portal and has to be fetched first.
         secrets: names of variables whose values must not be told to anybody.
         checkpoint_every_s: how often it says it writes its checkpoint; 0 is unsaid.
+        device_milli: what it has of each of its devices, in thousandths: less than all of one where that is shared.
     """
 
     run: int
@@ -135,6 +141,7 @@ class DesiredRank:
     directory_from: int = 0
     secrets: list[str] = field(default_factory=list)
     checkpoint_every_s: int = 0
+    device_milli: int = WHOLE_MILLI
 
     @property
     def key(self) -> tuple[int, int]:
@@ -156,11 +163,16 @@ class DesiredRank:
         rank = cls(**fields_of(cls, value, where))
         if rank.rank >= len(rank.nodes):
             raise Malformed(f"{where}.rank", f"{rank.rank} is not one of {len(rank.nodes)} ranks")
+        if not 0 < rank.device_milli <= WHOLE_MILLI:
+            raise Malformed(f"{where}.device_milli", f"{rank.device_milli} is not 1 to {WHOLE_MILLI}")
         return rank
 
     def write(self) -> dict[str, Any]:
-        """To JSON."""
-        return asdict(self)
+        """To JSON. With whole devices it is what agents knew before there were parts."""
+        said = asdict(self)
+        if self.device_milli == WHOLE_MILLI:
+            del said["device_milli"]
+        return said
 
 
 REPORTED = ("tokens", "span_ms", "parameters")

@@ -11,8 +11,9 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+MIB = 2**20
 VENDOR = ("NVIDIA", "Tesla", "Quadro")
 """What models begin with, and classes do not."""
 FATAL_XIDS = {
@@ -49,6 +50,13 @@ class Seen:
     is_lost: bool = False
     uncorrected: int | None = None
     has_remap_failed: bool = False
+
+
+class Use(NamedTuple):
+    """Of a GPU by one process: how busy it has kept it, 0 to 1, and its memory there in MiB, None if nobody says."""
+
+    busy: float = 0.0
+    memory_mib: int | None = None
 
 
 def class_named(model: str) -> str:
@@ -107,6 +115,7 @@ class Gpus:
         self._xids: list[tuple[str, int]] = []
         self._events: Any = None
         self._busy_since_us: dict[int, int] = {}
+        self._processes_since_us: dict[int, int] = {}
         with contextlib.suppress(nvml.NVMLError):
             self._events = nvml.nvmlEventSetCreate()
             for handle in self._handles:
@@ -129,6 +138,33 @@ class Gpus:
         if busy is None:
             return None
         return busy, memory.used / memory.total if memory is not None and memory.total else None
+
+    def memory_mib(self, index: int) -> int:
+        """How much memory a GPU has; 0 where it does not say."""
+        if not 0 <= index < len(self._handles):
+            return 0
+        memory = self._answer(self._nvml.nvmlDeviceGetMemoryInfo, self._handles[index])
+        return 0 if memory is None else memory.total // MIB
+
+    def processes(self, index: int) -> dict[int, Use] | None:
+        """What each process has done on a GPU since the last look, by its id; None where they are not told apart."""
+        nvml, handle = self._nvml, self._handles[index]
+        try:
+            samples = nvml.nvmlDeviceGetProcessUtilization(handle, self._processes_since_us.get(index, 0))
+        except nvml.NVMLError as error:
+            if error.value not in (nvml.NVML_ERROR_NOT_FOUND, nvml.NVML_SUCCESS):  # these say that nobody was busy
+                return None
+            samples = []
+        if samples:
+            self._processes_since_us[index] = max(each.timeStamp for each in samples)
+        found: dict[int, Use] = {}
+        for name in ("nvmlDeviceGetComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses"):
+            ask = getattr(nvml, name, None)  # of before NVML 11.4 there is no second one
+            for each in (ask and self._answer(ask, handle)) or ():
+                found[each.pid] = Use(0.0, None if each.usedGpuMemory is None else each.usedGpuMemory // MIB)
+        for each in samples:
+            found[each.pid] = found.get(each.pid, Use())._replace(busy=min(each.smUtil, 100) / 100)
+        return found
 
     def _busy(self, index: int) -> float | None:
         """From the driver's own samples, several a second; where it keeps none, from its last one."""

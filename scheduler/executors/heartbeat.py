@@ -127,4 +127,4 @@ class Answer:
 
     def write(self) -> dict[str, Any]:
         """To JSON."""
-        return asdict(self)
+        return {**asdict(self), "desired": [want.write() for want in self.desired]}

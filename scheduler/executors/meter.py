@@ -1,12 +1,16 @@
-"""How busy the devices of each rank are: by NVML, and where there is none by the processor time of its processes."""
+"""How busy the devices of each rank are: by NVML, and where there is none by the processor time of its processes.
+
+Of a GPU that ranks share, each has what its own processes did there, as far as the driver tells processes apart; where
+it does not, that is not known. Who has a part of a GPU is at most as busy as all of its part.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.executors.base import UtilizationSample
+from scheduler.executors.base import WHOLE_MILLI, UtilizationSample
 from scheduler.executors.gpus import Gpus
 from scheduler.executors.minder import boottime_s, descendants
 from scheduler.executors.ranks import Rank
@@ -54,13 +58,14 @@ class Meter:
         running = {rank.key: rank for rank in ranks if rank.devices and rank.record.get("state") == "running"}
         for key in set(self._going) - set(running):
             del self._going[key]  # what was since its last sample is not known
+        parts = self._parts([rank for rank in running.values() if rank.device_milli < WHOLE_MILLI])
         for key, rank in running.items():
             stretch = self._going.get(key)
             if stretch is None:
                 self._going[key] = Stretch(now_s, cpu_s(rank))
-                self._activity(rank)  # so that the next look counts from now
+                self._activity(rank, parts)  # so that the next look counts from now
                 continue
-            for busy, memory in self._activity(rank):
+            for busy, memory in self._activity(rank, parts):
                 stretch.busy.append(busy)
                 if memory is not None:
                     stretch.memory.append(memory)
@@ -90,7 +95,7 @@ class Meter:
     def _finish(self, rank: Rank, stretch: Stretch, now_s: float) -> None:
         # Whole seconds, as the sample says them: never more activity than devices times its length.
         seconds = int(now_s - stretch.from_s)
-        most = seconds * len(rank.devices) * 1_000
+        most = seconds * len(rank.devices) * rank.device_milli
         memory = None
         self._going[rank.key] = Stretch(now_s, cpu_s(rank))
         if self._gpus is not None:
@@ -103,10 +108,57 @@ class Meter:
         busy_milli_s = min(max(busy_milli_s, 0), most)
         self._samples.append(Sample(*rank.key, busy_milli_s, memory, now_s - seconds, now_s))
 
-    def _activity(self, rank: Rank) -> list[tuple[float, float | None]]:
+    def _activity(
+        self, rank: Rank, parts: Mapping[tuple[int, int], tuple[float, float | None]]
+    ) -> list[tuple[float, float | None]]:
+        """How busy each of its devices, or its part of one, is, and how full its memory; nothing where nobody says."""
         if self._gpus is None:
             return []
+        if rank.device_milli < WHOLE_MILLI:
+            return [parts[rank.key]] if rank.key in parts else []
         return [seen for index in rank.devices if (seen := self._gpus.activity(index)) is not None]
+
+    def _parts(self, ranks: Sequence[Rank]) -> dict[tuple[int, int], tuple[float, float | None]]:
+        """The same of those that have a part of a GPU, by their names, as parts of their part."""
+        found: dict[tuple[int, int], tuple[float, float | None]] = {}
+        if self._gpus is None:
+            return found
+        by_device: dict[int, list[Rank]] = {}
+        for rank in ranks:
+            by_device.setdefault(rank.devices[0], []).append(rank)
+        for index, sharing in by_device.items():
+            if len(sharing) == 1:  # all that is done there is its own
+                found |= {rank.key: _of_part(rank, *seen) for rank in sharing if (seen := self._gpus.activity(index))}
+            else:
+                found |= self._told_apart(self._gpus, index, sharing)
+        return found
+
+    def _told_apart(
+        self, gpus: Gpus, index: int, sharing: Sequence[Rank]
+    ) -> dict[tuple[int, int], tuple[float, float | None]]:
+        """Of ranks that share a GPU, what the processes of each do there.
+
+        Nothing where somebody else is busy there: under CUDA's multi-process service that may be its server, for them.
+        """
+        uses = gpus.processes(index)
+        trees = {rank.key: set(descendants(rank.record.get("minder", 0))) for rank in sharing}
+        known = set().union(*trees.values())
+        if uses is None or any(use.busy for pid, use in uses.items() if pid not in known):
+            return {}
+        all_mib = gpus.memory_mib(index)
+        found = {}
+        for rank in sharing:
+            own = [use for pid, use in uses.items() if pid in trees[rank.key]]
+            sizes = [use.memory_mib for use in own if use.memory_mib is not None]
+            memory = sum(sizes) / all_mib if all_mib and len(sizes) == len(own) else None
+            found[rank.key] = _of_part(rank, sum(use.busy for use in own), memory)
+        return found
+
+
+def _of_part(rank: Rank, busy: float, memory: float | None) -> tuple[float, float | None]:
+    """Activity and memory of a whole GPU as those of a rank's part of it, of which it is never more than all."""
+    part = rank.device_milli / WHOLE_MILLI
+    return min(1.0, busy / part), None if memory is None else min(1.0, memory / part)
 
 
 def cpu_s(rank: Rank) -> float:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from scheduler.executors import minder
-from scheduler.executors.base import REPORTED, Cause, RankFact, RankState
+from scheduler.executors.base import REPORTED, WHOLE_MILLI, Cause, RankFact, RankState
 from scheduler.executors.minder import boot_id, boottime_s, read_json, write_json
 
 START_PATIENCE_S = 5.0
@@ -53,6 +53,7 @@ class Rank:
         directory: its workload's.
         uid: whom it runs as; None is us.
         devices: indexes of those that it holds.
+        device_milli: what of each, in thousandths; less than all of one is shared with others.
         reported: the last state that the portal is known to have taken.
         reported_checkpoint_s: the last checkpoint that it is known to have taken.
         reported_report_s: the last report of throughput that it is known to have taken.
@@ -70,6 +71,7 @@ class Rank:
     directory: str = ""
     uid: int | None = None
     devices: list[int] = field(default_factory=list)
+    device_milli: int = WHOLE_MILLI
     reported: RankState | None = None
     reported_checkpoint_s: float | None = None
     reported_report_s: float | None = None
@@ -111,6 +113,7 @@ class Rank:
             directory=spec["directory"],
             uid=spec.get("uid"),
             devices=spec.get("devices", []),
+            device_milli=spec.get("device_milli", WHOLE_MILLI),
         )
 
     @property

@@ -9,15 +9,16 @@ from typing import Any
 
 from scheduler.executors import cgroups
 from scheduler.executors.agent_config import SYSTEM_PATH, Config, Refusal
-from scheduler.executors.base import CODE, DesiredRank
+from scheduler.executors.base import CODE, WHOLE_MILLI, DesiredRank
+from scheduler.executors.gpus import Gpus
 
 
 class Surroundings:
     """What this node gives its ranks."""
 
-    def __init__(self, config: Config, state: Path, work: Path) -> None:
-        """`state` is the agent's own folder; in `work` workloads have their directories."""
-        self._config, self._state, self._work = config, state, work
+    def __init__(self, config: Config, state: Path, work: Path, gpus: Gpus | None = None) -> None:
+        """`state` is the agent's own folder; in `work` workloads have their directories; `gpus` as NVML knows them."""
+        self._config, self._state, self._work, self._gpus = config, state, work, gpus
         self._is_root = os.geteuid() == 0
         self._groups = cgroups.base() if config.memory_limit == "auto" else None
         self._parent = os.getppid()
@@ -127,4 +128,30 @@ class Surroundings:
             "ALLOTMENT_PROGRESS_S": str(want.progress_s),
             "ALLOTMENT_RESTORED": "1" if want.restores else "",
         }
-        return own | want.environment | gang | {"PATH": ":".join([*programs, path])}
+        return own | want.environment | gang | self._share_of(want) | {"PATH": ":".join([*programs, path])}
+
+    def _share_of(self, want: DesiredRank) -> dict[str, str]:
+        """How much of its GPUs is its own, and the bounds by which CUDA's multi-process service keeps it to a part.
+
+        Without that service, which the operator runs, nothing looks at the last two: whoever shares a GPU must then
+        mind the first two.
+        """
+        if want.unit != "gpu" or not want.devices:
+            return {}
+        memory_mib = self._gpu_memory_mib(want.devices) * want.device_milli // WHOLE_MILLI
+        share = {
+            "ALLOTMENT_GPU_MILLI": str(want.device_milli * len(want.devices)),
+            "ALLOTMENT_GPU_MEMORY_MIB": str(memory_mib) if memory_mib else "",
+        }
+        if want.device_milli == WHOLE_MILLI:
+            return share
+        share["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] = str(max(1, want.device_milli * 100 // WHOLE_MILLI))
+        if memory_mib:
+            share["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = f"0={memory_mib}M"  # 0: the only one that it sees
+        return share
+
+    def _gpu_memory_mib(self, devices: list[int]) -> int:
+        """The memory of each of these GPUs, of unequal ones the least; 0 where that is not known."""
+        if self._config.gpu_memory_mib or self._gpus is None:
+            return self._config.gpu_memory_mib
+        return min(self._gpus.memory_mib(index) for index in devices)

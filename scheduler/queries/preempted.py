@@ -13,7 +13,7 @@ from django.db import connection
 
 from budgets.models import Cluster
 from scheduler.failures import ORIGINS, FailureClass, Origin
-from scheduler.models import Decision, Pass, Run, Workload
+from scheduler.models import WHOLE_DEVICE_MILLI, Decision, Holding, Pass, Run, Workload
 from scheduler.queries.levels import Levels, capacity_milli, latest_pass
 from scheduler.queries.queue import nodes_of
 from scheduler.services import policies
@@ -30,7 +30,8 @@ FROM unnest(%s::bigint[], %s::text[]) AS t(pass, node) JOIN scheduler_pass p ON 
 class RunLine:
     """One run with its contract and its charge. `charged_milli_s` is 0 for an unallocated run.
 
-    `failure_line` was printed: it is for those who may see that.
+    `failure_line` was printed: it is for those who may see that. `device` is the index of the one of which it holds,
+    or held, a part; None for whole ones.
     """
 
     pk: int
@@ -55,6 +56,7 @@ class RunLine:
     lost_s: int | None = None
     failure: FailureClass | None = None
     failure_line: str = ""
+    device: int | None = None
 
     @property
     def failure_origin(self) -> Origin | None:
@@ -220,8 +222,11 @@ def names_on(cluster: Cluster, last: Pass | None) -> Names:
 
 
 def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
-    """What each run held and was charged by now. One query."""
+    """What each run held and was charged by now. One query, and one more where any had a part of a device."""
     nodes = nodes_of([run.pk for run in rows])
+    parts = [run.pk for run in rows if run.size_milli < WHOLE_DEVICE_MILLI]
+    shared = Holding.objects.filter(run__in=parts).values_list("run", "device__index")
+    devices = dict(shared) if parts else {}
     found = []
     for run in rows:
         held_s = max(0, int(((run.ended_at or now) - run.started_at).total_seconds()))
@@ -249,6 +254,7 @@ def runs_of(rows: Sequence[Run], now: datetime) -> list[RunLine]:
                 lost_s=run.lost_s,
                 failure=FailureClass(run.failure_class) if run.failure_class else None,
                 failure_line=run.failure_line,
+                device=devices.get(run.pk),
             )
         )
     return found

@@ -11,6 +11,7 @@ from budgets.errors import InputError
 from scheduler import snapshots
 from scheduler.engine import DEVICE_MILLI, Action, Plan, decide, refusal_in
 from scheduler.models import Workload
+from scheduler.services import asked
 from scheduler.snapshots import Loaded
 
 LARGEST_MILLI = 2**31
@@ -79,6 +80,8 @@ def try_other(
     if workload.state != Workload.State.QUEUED:
         raise InputError("", f"{workload.code} does not wait: it is {workload.state}")
     loaded = snapshots.load(workload.cluster, now)
+    if size_milli is not None:
+        asked.check_part("size", size, workload.cluster, loaded.policy)
     if workload.code not in loaded.snapshot.queued:
         raise InputError("", f"{workload.code} does not wait any longer")
     number = len(loaded.snapshot.queued)

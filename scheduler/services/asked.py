@@ -15,7 +15,7 @@ from budgets.errors import InputError
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.services.checks import REORDERING
 from scheduler.advisor import MAX_FILES
-from scheduler.engine import cassini, locality
+from scheduler.engine import Policy, cassini, locality
 from scheduler.models import WHOLE_DEVICE_MILLI, Node, Workload
 
 NAME_LENGTH = 120
@@ -38,6 +38,8 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 RESERVED_PREFIXES = ("ALLOTMENT_", "CUDA_VISIBLE_", "LD_")
 """Set for the workload, or a danger to what starts it. An array's index is ours to set."""
 ARRAY_INDEX = "ALLOTMENT_ARRAY_INDEX"
+OF_A_PART = ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")
+"""Set for whoever has a part of a GPU; who has whole ones may share them among its own processes as it likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,11 @@ def check(request: Asked) -> None:
     _check_command("command", request.command)
     _check_session(request)
     _check_environment("environment", request.environment)
+    if request.size_milli < WHOLE_DEVICE_MILLI:
+        for name in OF_A_PART:
+            if name in request.environment or name in request.secrets:
+                kind = "environment" if name in request.environment else "secrets"
+                raise InputError(f"{kind}.{name}", gettext("is set by the scheduler, or not allowed"))
     _check_checkpoint(request.checkpoint)
     _check_program(request.program)
     _check_communication(request.communication)
@@ -170,13 +177,34 @@ def whole(name: str, value: Any, least: int, most: int) -> None:
 
 def _check_size(size_milli: Any) -> None:
     whole("size_milli", size_milli, 1, LARGEST_AMOUNT)
-    if size_milli % WHOLE_DEVICE_MILLI:
+    if size_milli > WHOLE_DEVICE_MILLI and size_milli % WHOLE_DEVICE_MILLI:
+        message = gettext("{amount} is neither a number of whole devices nor a part of one")
+        raise InputError("size_milli", message.format(amount=_in_devices(size_milli)))
+
+
+def check_part(field_name: str, size_milli: int, cluster: Cluster, policy: Policy) -> None:
+    """Nothing, if it is whole devices, or a part of one that this cluster gives out.
+
+    Raises:
+        InputError: it gives out none, or none so small.
+    """
+    if size_milli >= WHOLE_DEVICE_MILLI:
+        return
+    least_milli = policy.fraction_min_milli
+    if not least_milli:
+        message = gettext("{cluster} gives out whole devices only, and {amount} is a part of one")
+        raise InputError(field_name, message.format(cluster=cluster.name, amount=_in_devices(size_milli)))
+    if size_milli < least_milli:
+        message = gettext("the smallest part of a device on {cluster} is {least}, and {amount} is less")
         raise InputError(
-            "size_milli",
-            gettext(
-                "{size_milli} is not in whole devices: parts of one device are not placed by this scheduler"
-            ).format(size_milli=size_milli),
+            field_name,
+            message.format(cluster=cluster.name, least=_in_devices(least_milli), amount=_in_devices(size_milli)),
         )
+
+
+def _in_devices(milli: int) -> str:
+    """An amount as its number alone: "2.5"."""
+    return f"{milli / WHOLE_DEVICE_MILLI:,.3f}".rstrip("0").rstrip(".")
 
 
 def _text(name: str, value: Any, length: int) -> None:

@@ -22,7 +22,7 @@ from budgets.models import Cluster
 from budgets.sealing import CannotOpen
 from scheduler.engine import Code
 from scheduler.executors.base import LARGEST, Cause, DesiredRank, RankFact, RankState
-from scheduler.models import Holding, Node, Rank, Run
+from scheduler.models import WHOLE_DEVICE_MILLI, Holding, Node, Rank, Run
 from scheduler.services import agents, events, kept, policies, runs, sessions, shifts, throughput
 from scheduler.services.secret_variables import NOT_OPENED, variables_of
 
@@ -55,16 +55,16 @@ def desired(node: Node, now: datetime | None = None) -> list[DesiredRank]:
         return []
     gangs = _gangs([rank.run_id for rank in ranks])
     saved = sessions.to_restore(ranks)
-    devices: dict[int, list[int]] = {}
+    devices: dict[int, dict[int, int]] = {}
     held = Holding.objects.filter(node=node, run__in=gangs, released_at=None).order_by("device__index")
-    for run_id, index in held.values_list("run_id", "device__index"):
-        devices.setdefault(run_id, []).append(index)
+    for run_id, index, milli in held.values_list("run_id", "device__index", "milli"):
+        devices.setdefault(run_id, {})[index] = milli
     cluster = Cluster.objects.get(pk=node.cluster_id)
     grace_s = policies.as_policy(policies.latest(cluster)).grace_s
     wanted, keyless = [], []
     for rank in ranks:
         try:
-            want = _wanted(rank, gangs[rank.run_id], devices.get(rank.run_id, []), cluster.unit, grace_s, at)
+            want = _wanted(rank, gangs[rank.run_id], devices.get(rank.run_id, {}), cluster.unit, grace_s, at)
         except CannotOpen:
             keyless.append(RankFact(rank.run_id, rank.index, RankState.FAILED, exited_age_s=0, message=NOT_OPENED))
         else:
@@ -84,8 +84,9 @@ def _gangs(run_ids: Iterable[int]) -> dict[int, list[tuple[str, str]]]:
 
 
 def _wanted(
-    rank: Rank, gang: list[tuple[str, str]], devices: list[int], unit: str, grace_s: int, at: datetime
+    rank: Rank, gang: list[tuple[str, str]], devices: Mapping[int, int], unit: str, grace_s: int, at: datetime
 ) -> DesiredRank:
+    """`devices` are thousandths by index: whole ones, or a part of one."""
     run, workload = rank.run, rank.run.workload
     began = rank.state == Rank.State.RUNNING
     first_name, first_url = gang[0]
@@ -97,7 +98,8 @@ def _wanted(
         workload=workload.code,
         rank=rank.index,
         nodes=[name for name, _url in gang],
-        devices=devices,
+        devices=list(devices),
+        device_milli=min(devices.values(), default=WHOLE_DEVICE_MILLI),
         unit=unit,
         command=list(workload.command),
         environment=variables_of(workload, began=began) | shifts.variables_of(run),

@@ -89,6 +89,8 @@ def change(
         if version is not None and version != before.number:
             raise ConflictError(gettext("version {number} is in force now").format(number=before.number))
         merged = before.knobs | clean
+        if clean.get("fraction_min_milli") and not gives_out_parts(cluster):
+            raise InputError("fraction_min_milli", gettext("only GPUs that agents look after are given out in parts"))
         if merged.get("leaf_order") == "gittins" and not merged.get("service_samples"):
             merged["service_samples"] = predictions.services(cluster, timezone.now())
         try:
@@ -108,6 +110,12 @@ def change(
         )
         events.wake(cluster.pk)
     return made
+
+
+def gives_out_parts(cluster: Cluster) -> bool:
+    """Whether parts of its devices can be told apart: no core is shared here, and Slurm gives whole devices only."""
+    by_agents = (Cluster.Executor.AGENT, Cluster.Executor.SIMULATED)
+    return cluster.unit == Cluster.Unit.GPU and cluster.executor in by_agents
 
 
 def _record(before: PolicyVersion, after: PolicyVersion, by: Person, reason: str) -> None:

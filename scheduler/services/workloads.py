@@ -108,7 +108,7 @@ def submit(
 
     Args:
         cluster, leaf, owner: where, on whose budget, by whom. The owner must be a member there; None is the system.
-        size_milli: thousandths of a unit: whole units.
+        size_milli: thousandths of a unit: whole units, or a part of one where the policy gives out parts.
         min_runtime_s: the contract; 0 is unallocated.
         command: the argument list.
         name: for people.
@@ -258,8 +258,9 @@ def _after_its_canary(request: Asked, leaf: BudgetNode, answer: Answer, at: date
 
 def _at_the_door(request: Asked, leaf: BudgetNode, at: datetime, found: Look) -> Answer:
     """What becomes of it. Before the cluster's lock: whoever holds that keeps passes and all other writers waiting."""
-    overrode = advice.refuse(found, request)
     room = room_of(request.cluster)
+    asked.check_part("size_milli", request.size_milli, request.cluster, room.policy)
+    overrode = advice.refuse(found, request)
     predicted_s = None
     if room.policy.leaf_order in predictions.ASKED_BY:
         predicted_s = predictions.predicted_s(request.cluster, request.owner, request.name, at)

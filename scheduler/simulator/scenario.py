@@ -384,6 +384,7 @@ READ_KNOB: Mapping[str, Any] = {
     "high_end_classes": _texts,
     "high_end_reserve": count,
     "high_efficiency_percent": count,
+    "fraction_min_milli": count,
     "attained_limits": _numbers,
     "service_samples": _numbers,
     "locality_waits_s": _durations,

@@ -6,11 +6,14 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
 
 import click
 import pytest
 from allot import sentences, words
 from allot.commands.following import Harmless
+from allot.commands.nodes import devices
 from allot.failures import Failure
 from allot.screen import Column, Screen, Table, clean, fitting
 
@@ -247,3 +250,15 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("held_milli", "shared", "drawn"),
+    [(2_000, [], "##.."), (1_750, [750], "#+.."), (1_500, [0, 500], "#+.."), (250, [750], "+..."), (0, [], "....")],
+)
+def test_a_device_of_which_a_part_is_free_is_drawn_half(held_milli: int, shared: list[int], drawn: str) -> None:
+    row = {"size_milli": 4_000, "held_milli": held_milli, "shared": [{"free_milli": free} for free in shared]}
+    screen: Any = SimpleNamespace(has_blocks=False)
+    assert devices(screen, row) == drawn
+    if not shared:
+        assert devices(screen, {"size_milli": 4_000, "held_milli": held_milli}) == drawn  # a portal of before

@@ -144,13 +144,13 @@ class Site:
             wait_for(lambda: Node.objects.filter(name=name).exclude(wake_url="").exists())
         return agent
 
-    def submit(self, *command: str, gpus: int = 1, **more: Any) -> Workload:
+    def submit(self, *command: str, gpus: float = 1, **more: Any) -> Workload:
         """Submit a command and let a pass place it."""
         workload = workloads.submit(
             cluster=self.cluster,
             leaf=more.pop("leaf", self.leaf),
             owner=more.pop("owner", None),
-            size_milli=gpus * 1_000,
+            size_milli=int(gpus * 1_000),
             min_runtime_s=more.pop("min_runtime_s", 300),
             command=list(command),
             **more,

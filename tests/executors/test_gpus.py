@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from scheduler.executors import gpus
-from scheduler.executors.gpus import FATAL_XIDS, Gpus, Seen, class_named, problems_of
+from scheduler.executors.gpus import FATAL_XIDS, Gpus, Seen, Use, class_named, problems_of
 from scheduler.executors.meter import Meter
 
 UUIDS = ["GPU-5b1a0f4e-8f2c-0000-0000-000000000000", "GPU-5b1a0f4e-8f2c-0000-0000-000000000001"]
@@ -27,6 +27,9 @@ class Recorded:
         self.rates: dict[int, Any] = {0: 100, 1: 37}
         memory = SimpleNamespace(total=80 * 2**30, used=20 * 2**30, free=60 * 2**30)
         self.memory: dict[int, Any] = {0: memory, 1: memory}
+        self.by_process: Any = []
+        self.processes: list[Any] = []
+        self.clients: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(pynvml, name)
@@ -39,6 +42,18 @@ class Recorded:
         if isinstance(answer, pynvml.NVMLError):
             raise answer
         return answer
+
+    def nvmlDeviceGetProcessUtilization(self, device: int, since_us: int) -> Any:  # noqa: N802
+        kept = [each for each in self._say(self.by_process) if each.timeStamp > since_us]
+        if not kept:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+        return kept
+
+    def nvmlDeviceGetComputeRunningProcesses(self, device: int) -> Any:  # noqa: N802
+        return self.processes
+
+    def nvmlDeviceGetMPSComputeRunningProcesses(self, device: int) -> Any:  # noqa: N802
+        return self.clients
 
     def nvmlInit(self) -> None:  # noqa: N802
         """Loaded."""
@@ -170,7 +185,7 @@ def test_activity_is_that_since_the_last_look(nvml: Recorded) -> None:
 
 def test_what_a_gpu_does_not_say_is_not_known_and_is_not_nothing(nvml: Recorded) -> None:
     unknown = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    rank: Any = SimpleNamespace(key=(7, 0), devices=[1], record={"state": "running", "minder": 0})
+    rank: Any = SimpleNamespace(key=(7, 0), devices=[1], device_milli=1_000, record={"state": "running", "minder": 0})
     meter = Meter(Gpus(nvml), every_s=0)
 
     def said() -> list[int | None]:
@@ -187,6 +202,24 @@ def test_what_a_gpu_does_not_say_is_not_known_and_is_not_nothing(nvml: Recorded)
     assert said() == [None, None]
     nvml.rates[1] = unknown
     assert said() == []
+
+
+def test_what_each_process_does_on_a_gpu(nvml: Recorded) -> None:
+    """Samples since the last look, memory by whoever knows it; nobody busy is an answer, no answer is none."""
+    found = Gpus(nvml)
+    nvml.processes = [SimpleNamespace(pid=7, usedGpuMemory=2 * 2**30), SimpleNamespace(pid=8, usedGpuMemory=None)]
+    nvml.clients = [SimpleNamespace(pid=9, usedGpuMemory=3 * 2**20)]
+    nvml.by_process = [
+        SimpleNamespace(pid=7, timeStamp=5_000, smUtil=40),
+        SimpleNamespace(pid=6, timeStamp=4_000, smUtil=1),
+    ]
+    assert found.processes(0) == {7: Use(0.4, 2_048), 8: Use(0.0, None), 9: Use(0.0, 3), 6: Use(0.01, None)}
+    nvml.by_process.append(SimpleNamespace(pid=7, timeStamp=6_000, smUtil=100))
+    assert found.processes(0)[7] == Use(1.0, 2_048)  # type: ignore[index]
+    assert found.processes(0)[7] == Use(0.0, 2_048)  # type: ignore[index]
+    nvml.by_process = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    assert found.processes(0) is None
+    assert (found.memory_mib(0), found.memory_mib(2)) == (81_920, 0)
 
 
 def test_without_the_package_or_a_driver_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,14 +70,16 @@ class Laboratory:
             )
         return person
 
-    def submit(self, leaf: str, gpus: int, *, minutes: int = 60, owner: Person | None = None, **more: Any) -> Workload:
+    def submit(
+        self, leaf: str, gpus: float, *, minutes: int = 60, owner: Person | None = None, **more: Any
+    ) -> Workload:
         """Submit a workload, so many minutes ago."""
         ago = more.pop("ago", 0)
         return workloads.submit(
             cluster=self.cluster,
             leaf=self.node[leaf],
             owner=owner,
-            size_milli=gpus * 1_000,
+            size_milli=int(gpus * 1_000),
             min_runtime_s=minutes * 60,
             command=more.pop("command", ["python", "train.py", "--secret-flag"]),
             now=self.now - timedelta(minutes=ago),

@@ -7,6 +7,7 @@ import pytest
 from budgets.models import Share
 from budgets.queries import today
 from scheduler.models import Workload
+from scheduler.services import policies
 
 WORKLOADS = "/api/v1/workloads/"
 
@@ -42,6 +43,15 @@ def test_submitting_twice_under_one_key_submits_once(calm, as_person):
     assert client.get(first.headers["Location"]).json() == first.json()[0]
     assert first.json()[0]["inside"]["command"] == ["train", "two words"]
     assert as_person(calm.ben).get(first.headers["Location"]).json()["inside"] is None
+
+
+def test_a_part_of_one_device_is_asked_for_where_the_cluster_gives_out_parts(calm, as_person):
+    client = as_person(calm.ada)
+    assert fields_of(send(client, WORKLOADS, ask(size_milli=250))) == ["size_milli"]
+    policies.change(cluster=calm.cluster, knobs={"fraction_min_milli": 10})
+    made = send(client, WORKLOADS, ask(size_milli=250))
+    assert (made.status_code, made.json()[0]["size_milli"]) == (201, 250)
+    assert fields_of(send(client, WORKLOADS, ask(size_milli=2_500, idempotency_key="k2"))) == ["size_milli"]
 
 
 def test_an_array_is_all_or_nothing(calm, as_person):

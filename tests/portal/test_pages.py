@@ -157,6 +157,8 @@ def test_a_form_sent_twice_submits_once(calm, as_person):
     [
         ({"size": "lots"}, "size", "is not a number such as 8"),
         ({"size": "0"}, "size", "must"),
+        ({"size": "0.25"}, "size", "north gives out whole devices only"),
+        ({"size": "2.5"}, "size", "neither a number of whole devices nor a part of one"),
         ({"contract": "soon"}, "contract", "is not a duration"),
         ({"project": "B1"}, "project", "Select a valid choice"),
         ({"cluster": "moon"}, "cluster", "Select a valid choice"),

@@ -63,15 +63,15 @@ class World:
         for node in self.leaves.values():
             node.refresh_from_db()
 
-    def submit(self, leaf: str, gpus: int = 1, min_runtime_s: int = 3_600, now: int = 0, **more: Any) -> Workload:
-        """Submit a workload of so many whole devices."""
+    def submit(self, leaf: str, gpus: float = 1, min_runtime_s: int = 3_600, now: int = 0, **more: Any) -> Workload:
+        """Submit a workload of so many devices, or of a part of one."""
         sim = more.pop("sim", {})
         environment = {f"SIM_{name.upper()}": str(value) for name, value in sim.items()}
         return workloads.submit(
             cluster=self.cluster,
             leaf=self.leaves[leaf],
             owner=more.pop("owner", None),
-            size_milli=gpus * 1_000,
+            size_milli=int(gpus * 1_000),
             min_runtime_s=min_runtime_s,
             command=more.pop("command", ["train"]),
             environment=more.pop("environment", environment),

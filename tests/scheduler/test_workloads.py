@@ -114,7 +114,7 @@ def test_only_members_submit(world: World, person: Person) -> None:
         ({"size_milli": 0}, "size_milli"),
         ({"size_milli": -1_000}, "size_milli"),
         ({"size_milli": 1_500}, "size_milli"),
-        ({"size_milli": 250}, "size_milli"),
+        ({"size_milli": 250}, "size_milli"),  # the cluster gives out whole devices only
         ({"size_milli": 10**12}, "size_milli"),
         ({"size_milli": True}, "size_milli"),
         ({"size_milli": "8"}, "size_milli"),

@@ -115,10 +115,14 @@ def troubles(row: Mapping[str, Any], at: datetime) -> str:
 
 
 def devices(screen: Screen, row: Mapping[str, Any]) -> str:
-    """A square for each device, filled where it is in use; nothing where there are too many to count at a glance."""
+    """A square for each device, filled where it is in use, half where a part of it is free.
+
+    Nothing where there are too many to count at a glance.
+    """
     count: int = row["size_milli"] // 1_000
     if count > 16:
         return ""
-    in_use: int = -(-row["held_milli"] // 1_000)
-    used, free = ("■", "□") if screen.has_blocks else ("#", ".")
-    return used * in_use + free * (count - in_use)
+    room = sum(each["free_milli"] > 0 for each in row.get("shared", ()))  # which portals of before do not say
+    in_use: int = -(-(row["held_milli"] + sum(each["free_milli"] for each in row.get("shared", ()))) // 1_000)
+    used, part, free = ("■", "◧", "□") if screen.has_blocks else ("#", "+", ".")
+    return used * (in_use - room) + part * room + free * (count - in_use)

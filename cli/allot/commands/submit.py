@@ -77,7 +77,7 @@ class Memory(click.ParamType):
     "  allot submit -g 16 -m 4h --resumable --checkpoint ckpt -- torchrun train.py\n"
     "  allot submit -g 1 -m 0 --array 100 -- sh -c 'python eval.py $ALLOTMENT_ARRAY_INDEX'",
 )
-@click.option("-g", "--gpus", type=Amount(), required=True, help="How many devices, all at once; or a part of one.")
+@click.option("-g", "--gpus", type=Amount(), required=True, help="How many, all at once; or a part of one: 0.25.")
 @click.option(
     "-m", "--min-runtime", type=Duration(), required=True, metavar="DURATION",
     help="The contract: for so long nobody takes them (90m, 2h, 1-12:00:00). 0 is free, and can always be interrupted.",

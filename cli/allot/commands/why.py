@@ -275,7 +275,7 @@ def runs(screen: Screen, told: Mapping[str, Any], kind: str, at: datetime) -> No
             str(run["number"]),
             run["state"],
             amount(run["size_milli"]),
-            ", ".join(run["nodes"]),
+            ", ".join(run["nodes"]) + ("" if run.get("device") is None else f", {unit(kind, 1)} {run['device']}"),
             clock(run["started_at"], at),
             clock(run["contract_ends_at"], at) if run["is_funded"] else "no contract",
             clock(run["ended_at"], at) if run["ended_at"] else "",
