@@ -121,7 +121,7 @@ LOCALITY = (
 )
 """What is added to the reasons of those that start and wait where the policy relaxes (engine: locality.py)."""
 
-PARTS = (gettext_noop("The most that is free on one is {amount}, on {code}."),)
+PARTS = (gettext_noop("The most that is free on one {unit} is {amount}, on {code}."),)
 """What is added to the reasons of those that wait for a part of one device (engine: explain.py)."""
 
 ENDS = (

@@ -285,7 +285,8 @@ class Explainer:
         is_part = workload.size_milli < DEVICE_MILLI
         text = self._sentence(code, size, is_part, ahead, is_funded, ends_s) + self._of_classes(code, room, reserve)
         if freest is not None:
-            text += f" The most that is free on one is {amount(snapshot, freest.milli)}, on {freest.node}."
+            most = amount(snapshot, freest.milli)
+            text += f" The most that is free on one {snapshot.unit} is {most}, on {freest.node}."
         if code is not Code.TOO_LARGE and (workload.relaxes_s is not None or workload.spread != ANY_RACK):
             text = f"{text} {self._looks(workload, numbers)}"
         return Reason(code, text, numbers, at_s)

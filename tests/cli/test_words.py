@@ -254,7 +254,7 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize(
     ("held_milli", "shared", "drawn"),
-    [(2_000, [], "##.."), (1_750, [750], "#+.."), (1_500, [0, 500], "#+.."), (250, [750], "+..."), (0, [], "....")],
+    [(2_000, [], "##.."), (1_750, [250], "#+.."), (1_500, [0, 500], "#+.."), (250, [750], "+..."), (0, [], "....")],
 )
 def test_a_device_of_which_a_part_is_free_is_drawn_half(held_milli: int, shared: list[int], drawn: str) -> None:
     row = {"size_milli": 4_000, "held_milli": held_milli, "shared": [{"free_milli": free} for free in shared]}

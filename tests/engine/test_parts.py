@@ -38,7 +38,7 @@ def test_parts_of_several_devices_are_no_room_for_a_larger_part() -> None:
     assert found.code == "waiting_placement"
     assert found.text == (
         "Waiting: parts of GPUs are free, but no GPU has 0.5 GPU free; contracts for so much on one end at the "
-        "instant given. The most that is free on one is 0.4 GPU, on h2."
+        "instant given. The most that is free on one GPU is 0.4 GPU, on h2."
     )
     assert (found.numbers["freest_milli"], found.numbers["freest_node"]) == (400, "h2")
     assert found.earliest_start_s == NOW_S + 3_540
@@ -47,14 +47,14 @@ def test_parts_of_several_devices_are_no_room_for_a_larger_part() -> None:
 def test_only_nodes_that_it_may_be_on_count_and_equal_ones_go_by_name() -> None:
     assert why(part("a", 500, node="h1"), SCATTERED, h1=1, h2=2).numbers["freest_node"] == "h1"
     equal = [held("b/1", 900, "h2", 0), held("b/2", 900, "h1", 0)]
-    assert why(part("a", 150), equal, h1=1, h2=1).text.endswith("The most that is free on one is 0.1 GPU, on h1.")
+    assert why(part("a", 150), equal, h1=1, h2=1).text.endswith("The most that is free on one GPU is 0.1 GPU, on h1.")
 
 
 def test_where_too_little_is_free_in_all_it_says_how_much_too() -> None:
     found = why(part("a", 500, contract_s=0), [held("b/1", 700, "h1", 0)], h1=1)
     assert found.text == (
         "Waiting: no GPU has 0.5 GPU free, and unallocated work starts only on what nobody funded needs. "
-        "The most that is free on one is 0.3 GPU, on h1."
+        "The most that is free on one GPU is 0.3 GPU, on h1."
     )
 
 

@@ -111,7 +111,8 @@ def test_one_that_waits_is_told_where_the_most_is_free(house: World) -> None:
     house.live(30)
     waits.refresh_from_db()
     assert waits.reason_text == (
-        "Waiting: parts of GPUs are free, but no GPU has 0.5 GPU free. The most that is free on one is 0.4 GPU, on h1."
+        "Waiting: parts of GPUs are free, but no GPU has 0.5 GPU free. "
+        "The most that is free on one GPU is 0.4 GPU, on h1."
     )
     assert taken_apart(waits.reason_text.partition(" The most")[0]) is not None
     smaller = try_other(waits, size_milli=400, min_runtime_s=None, now=at(40))
