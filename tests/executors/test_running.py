@@ -52,6 +52,8 @@ def test_a_gang_over_two_nodes_is_told_its_part(site: Site) -> None:
         "ALLOTMENT_RUN": str(run.pk),
         "ALLOTMENT_NODES": "n1,n2",
         "ALLOTMENT_DEVICES": "0,1",
+        "ALLOTMENT_GPU_MILLI": "2000",
+        "ALLOTMENT_GPU_MEMORY_MIB": "",
         "ALLOTMENT_DIRECTORY": str(directory),
         "ALLOTMENT_CHECKPOINT": str(directory / "saved/last"),
         "ALLOTMENT_GRACE_S": str(GRACE_S),
