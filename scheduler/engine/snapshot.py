@@ -17,7 +17,7 @@ from .policies.cassini import Network
 from .policies.classes import Classes
 from .policies.crowds import NOBODY, Crowd, Crowds
 from .policies.leaf import LeafOrder
-from .policies.locality import ANY_RACK, Gang
+from .policies.locality import ANY_RACK, Gang, slowdown_milli
 from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
 from .tree import BudgetTree, TreeNode
@@ -379,8 +379,9 @@ class Snapshot:
         """Note how urgent a run is among those of its leaf, from now on."""
         if self.leaf_order is None:
             return
+        slowdown = slowdown_milli(run.size_milli, len(run.holdings), self.nodes.largest_milli)
         crowd = self._crowd_of(run.leaf.id)
-        standing = self.leaf_order.running(run.size_milli, run.service, run.running_s, self.now_s, crowd)
+        standing = self.leaf_order.running(run.size_milli, run.service, run.running_s, self.now_s, crowd, slowdown)
         if standing.changes_at_s is not None:
             heappush(self._timers, (standing.changes_at_s, "level", run.id))
         urgency = urgency_of(run.priority, standing.level)

@@ -286,10 +286,9 @@ class Effects:
 
     def _price_milli(self, job: Job, servers: int) -> int:
         """How many times the time its work takes on so many nodes, in thousandths: more only where it is spread."""
-        fewest = locality.fewest_nodes(job.size_milli, self.snapshot.nodes.largest_milli)
-        if servers <= fewest or not self.scenario.spreading_cost:
-            return 1_000
-        return locality.price_milli(fewest, servers)
+        if not self.scenario.spreading_cost:
+            return locality.TOGETHER_MILLI
+        return locality.slowdown_milli(job.size_milli, servers, self.snapshot.nodes.largest_milli)
 
     def _take_over(self, record: JobRecord, before: Before) -> None:
         """A workload of before the start waits, or holds its devices, as its scenario says."""

@@ -9,10 +9,15 @@ from typing import Any
 
 import pytest
 
-from scheduler.engine import Arrival, Crowd, Crowds, Policy, Service, Workload, auction, themis
+from scheduler.engine import Arrival, Crowd, Crowds, Policy, Run, Service, Workload, auction, locality, themis
 from scheduler.engine.policies import Themis
 from scheduler.engine.policies.auction import Bid, Machines, choose, floored, partial_allocation
+from scheduler.engine.policies.crowds import NOBODY
+from scheduler.engine.values import urgency_of
 from scheduler.simulator import as_json, parse, simulate
+from tests.engine.worlds import NOW_S, node, snapshot
+
+HOUR_S = 3_600
 
 # --- rho --------------------------------------------------------------------------------------------------------------
 
@@ -28,6 +33,39 @@ def test_the_worked_example(gpus: int, slowdown: str, shared_s: int, rho: float)
     assert alone_s == 3_600
     found = themis.shared_s(1_800, 800 * serial_s / gpus, Fraction(slowdown))
     assert (found, float(found / alone_s)) == (shared_s, rho)
+
+
+@pytest.mark.parametrize(("slowdown_milli", "rho"), [(1_000, 0.70), (1_400, 0.78), (2_000, 0.90)])
+def test_the_worked_example_as_the_order_has_it(slowdown_milli: int, rho: float) -> None:
+    """Four GPUs since 1,800 s: 720 of 900 s are left, four have been there all the while."""
+    service = Service(predicted_s=900, executed_s=180, arrival=Arrival(0, 0, 0))
+    upper, lower = Themis(1).rho(service, 1_800, 1_800, Crowd(4, 4 * 1_800), slowdown_milli)
+    assert upper / lower == pytest.approx(rho)
+
+
+@pytest.mark.parametrize(("ran_s", "slowdown_milli", "left_s"), [(0, 1_500, 1_080), (600, 1_500, 480), (600, 1_000, 120),
+                                                                 (1_080, 1_500, 0), (2_000, 1_500, 0)])  # fmt: skip
+def test_a_run_that_is_spread_works_off_less_in_a_second(ran_s: int, slowdown_milli: int, left_s: int) -> None:
+    service = Service(predicted_s=900, executed_s=180, arrival=Arrival(0, 0, 0))
+    upper, lower = Themis(1).rho(service, 1_000, 1_000 + ran_s, NOBODY, slowdown_milli)
+    assert Fraction(upper, lower) == Fraction(1_000 + ran_s + left_s, 900)
+
+
+@pytest.mark.parametrize(("gpus", "servers", "slowdown_milli"), [(8, 1, 1_000), (8, 2, 1_000), (8, 8, 1_529),
+                                                                 (16, 2, 1_000), (16, 4, 1_066), (16, 8, 1_529),
+                                                                 (16, 16, 1_529), (32, 4, 1_000), (32, 8, 1_433)])  # fmt: skip
+def test_how_much_longer_it_takes_is_the_price_of_spreading(gpus: int, servers: int, slowdown_milli: int) -> None:
+    assert locality.slowdown_milli(gpus * 1_000, servers, 8_000) == slowdown_milli
+
+
+@pytest.mark.parametrize(("servers", "level"), [(2, 1), (8, 2)])
+def test_one_that_is_spread_is_further_behind(servers: int, level: int) -> None:
+    """It came 1.9 h ago and takes 2 h on 2 nodes: rho is 3.9 / 2 there, and (1.9 + 2 x 1.529) / 2 = 2.48 on 8."""
+    service = Service(predicted_s=2 * HOUR_S, arrival=Arrival(NOW_S - 19 * HOUR_S // 10, 0, NOW_S - 19 * HOUR_S // 10))
+    holdings = {f"h{number}": 16_000 // servers for number in range(servers)}
+    held = Run("a/1", "a", "A", holdings, True, 300, NOW_S, NOW_S, service=service)
+    seen = snapshot({"A": 1}, nodes=[node(name) for name in holdings], runs=[held], leaf_order=Themis(1))
+    assert seen.runs["a/1"].urgency == urgency_of(held.priority, level)
 
 
 def test_fewer_than_one_are_never_there() -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from ..values import Service, Workload
 from .crowds import NOBODY, Crowd
+from .locality import TOGETHER_MILLI
 
 
 class Standing(NamedTuple):
@@ -39,7 +40,13 @@ class LeafOrder(Protocol):
         """Where one stands that waits, from now on. `crowd` is its leaf's at the last round."""
 
     def running(
-        self, size_milli: int, service: Service, running_s: int | None, now_s: int, crowd: Crowd = NOBODY
+        self,
+        size_milli: int,
+        service: Service,
+        running_s: int | None,
+        now_s: int,
+        crowd: Crowd = NOBODY,
+        slowdown_milli: int = TOGETHER_MILLI,
     ) -> Standing:
         """Where one stands that holds so much, from now on.
 
@@ -49,6 +56,7 @@ class LeafOrder(Protocol):
             running_s: since when it executes; None while it starts up.
             now_s: the instant.
             crowd: its leaf's at the last round.
+            slowdown_milli: how many times the time its work takes where it is (locality.py), in thousandths.
         """
 
     def forgives(self, service: Service, now_s: int) -> bool:

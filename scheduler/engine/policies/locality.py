@@ -22,6 +22,8 @@ LEVELS_OF_LOCALITY = (ONE_RACK, ANY_RACK, TWICE, ANYWHERE)
 UTILIZATION = ((2, 0.4366), (4, 0.4094), (8, 0.2856))
 """Mean GPU utilization of 16-GPU workloads by servers, as published (Jeon et al., ATC 2019; the one in the middle from
 memory)."""
+TOGETHER_MILLI = 1_000
+"""How many times the time its work takes, in thousandths, of one that is spread over no more nodes than it needs."""
 
 
 class Part(NamedTuple):
@@ -91,7 +93,19 @@ def price(fewest: int, servers: int, alone: float | None = None) -> float:
 
 def price_milli(fewest: int, servers: int) -> int:
     """The same in whole thousandths, by which simulations stretch what is spread."""
-    return round(1_000 * price(fewest, servers))
+    return round(TOGETHER_MILLI * price(fewest, servers))
+
+
+def slowdown_milli(size_milli: int, servers: int, node_milli: int) -> int:
+    """How many times the time its work takes on so many nodes, in thousandths: more only where it is spread.
+
+    Args:
+        size_milli: what is asked for.
+        servers: over how many nodes it is.
+        node_milli: the largest node.
+    """
+    fewest = fewest_nodes(size_milli, node_milli)
+    return price_milli(fewest, servers) if servers > fewest else TOGETHER_MILLI
 
 
 def wait_worth_s(fewest: int, servers: int, runtime_s: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..values import Service, Workload
 from .crowds import NOBODY, Crowd
 from .leaf import LeafOrder, Standing
+from .locality import TOGETHER_MILLI
 from .predicting import DEFAULT_S
 
 
@@ -19,7 +20,13 @@ class ShortestFirst(LeafOrder):
         return Standing(0, DEFAULT_S if predicted_s is None else predicted_s)
 
     def running(
-        self, size_milli: int, service: Service, running_s: int | None, now_s: int, crowd: Crowd = NOBODY
+        self,
+        size_milli: int,
+        service: Service,
+        running_s: int | None,
+        now_s: int,
+        crowd: Crowd = NOBODY,
+        slowdown_milli: int = TOGETHER_MILLI,
     ) -> Standing:
         """All alike: what runs goes on."""
         return Standing(0)

@@ -14,6 +14,7 @@ from math import floor, log2
 from ..values import LEVELS, Service, Workload
 from .crowds import NOBODY, Crowd
 from .leaf import LeafOrder, Standing
+from .locality import TOGETHER_MILLI
 from .predicting import DEFAULT_S
 
 TURNS = 16
@@ -42,7 +43,11 @@ def alone_s(executes_s: Fraction | int, contending: Fraction | int) -> Fraction:
 
 
 class Themis(LeafOrder):
-    """The order. What is not predicted counts as `predicting.DEFAULT_S`, and no device as slower than others."""
+    """The order.
+
+    What is not predicted counts as `predicting.DEFAULT_S`, and no device as slower than others. Who waits is thought to
+    find its devices together; who runs spread over more nodes than it needs takes the longer for what is left.
+    """
 
     why = "is further behind the time that a fair share would have taken"
 
@@ -56,28 +61,44 @@ class Themis(LeafOrder):
         return Standing(level, turn)
 
     def running(
-        self, size_milli: int, service: Service, running_s: int | None, now_s: int, crowd: Crowd = NOBODY
+        self,
+        size_milli: int,
+        service: Service,
+        running_s: int | None,
+        now_s: int,
+        crowd: Crowd = NOBODY,
+        slowdown_milli: int = TOGETHER_MILLI,
     ) -> Standing:
-        """By rho, if it goes on to its end."""
-        level, _ = _place_of(self.rho(service, running_s, now_s, crowd))
+        """By rho, if it goes on to its end where it is."""
+        level, _ = _place_of(self.rho(service, running_s, now_s, crowd, slowdown_milli))
         return Standing(level)
 
-    def rho(self, service: Service, running_s: int | None, now_s: int, crowd: Crowd) -> tuple[int, int]:
+    def rho(
+        self,
+        service: Service,
+        running_s: int | None,
+        now_s: int,
+        crowd: Crowd,
+        slowdown_milli: int = TOGETHER_MILLI,
+    ) -> tuple[int, int]:
         """At the beginning of the round, as numerator and denominator; without an arrival it is 1.
 
-        Whoever came since then is counted in with those who were there.
+        Whoever came since then is counted in with those who were there. What is left when a run begins takes
+        `slowdown_milli` thousandths of its time where the run is; what earlier runs executed counts as if together.
         """
         arrival = service.arrival
         if arrival is None:
             return 1, 1
         round_at_s = now_s - now_s % self.round_s
-        executed_s = service.executed_s + (0 if running_s is None else max(0, round_at_s - running_s))
+        running_for_s = 0 if running_s is None else max(0, round_at_s - running_s)
         predicted_s = max(1, DEFAULT_S if service.predicted_s is None else service.predicted_s)
-        takes_s = max(0, round_at_s - arrival.at_s) + max(0, predicted_s - executed_s)
+        left_milli_s = slowdown_milli * (predicted_s - service.executed_s) - TOGETHER_MILLI * running_for_s
+        takes_milli_s = TOGETHER_MILLI * max(0, round_at_s - arrival.at_s) + max(0, left_milli_s)
+        alone_milli_s = TOGETHER_MILLI * predicted_s
         counted_s = round_at_s - arrival.since_s
         if counted_s <= 0:
-            return takes_s, predicted_s * (crowd.number + 1)
-        return takes_s * counted_s, predicted_s * max(counted_s, crowd.total_s - arrival.crowd_s)
+            return takes_milli_s, alone_milli_s * (crowd.number + 1)
+        return takes_milli_s * counted_s, alone_milli_s * max(counted_s, crowd.total_s - arrival.crowd_s)
 
 
 def _place_of(rho: tuple[int, int]) -> tuple[int, int]:

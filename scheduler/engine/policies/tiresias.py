@@ -18,6 +18,7 @@ from math import ceil
 from ..values import Service, Workload
 from .crowds import NOBODY, Crowd
 from .leaf import LeafOrder, Standing
+from .locality import TOGETHER_MILLI
 
 NEVER_STARTED = 1 << 62
 """The turn of those that never started."""
@@ -64,7 +65,13 @@ class Tiresias(LeafOrder):
         return Standing(len(self._limits_milli_s) - queue, turn, promoted_at_s)
 
     def running(
-        self, size_milli: int, service: Service, running_s: int | None, now_s: int, crowd: Crowd = NOBODY
+        self,
+        size_milli: int,
+        service: Service,
+        running_s: int | None,
+        now_s: int,
+        crowd: Crowd = NOBODY,
+        slowdown_milli: int = TOGETHER_MILLI,
     ) -> Standing:
         """It goes down a queue in the second in which it reaches the limit."""
         attained_milli_s = service.attained_milli_s
