@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from .tree import TreeNode
@@ -64,6 +65,9 @@ class HeldRun:
         self.is_over = False
 
 
+_instant_and_amount = itemgetter(0, 1)
+
+
 class Summary(NamedTuple):
     """What anybody funded could have on a node by telling runs to leave; the leaves whose runs have contracts there."""
 
@@ -72,6 +76,17 @@ class Summary(NamedTuple):
 
 
 NOTHING = Summary(0, frozenset())
+ALWAYS_S = -(1 << 62)
+"""From when on an unallocated run may be taken over."""
+
+
+class Held(NamedTuple):
+    """Whole devices of one run on a node that might be taken over: from when on; whose, None if it is unallocated."""
+
+    from_s: int
+    amount_milli: int
+    leaf: TreeNode | None
+    urgency: int
 
 
 class NodeState:
@@ -90,6 +105,7 @@ class NodeState:
 
     __slots__ = (
         "_summary",
+        "_takeable",
         "capacity_milli",
         "claims",
         "cpu_milli",
@@ -143,6 +159,7 @@ class NodeState:
         self.indexed_milli: int | None = None
         self.version = 0  # grows with every change
         self._summary: tuple[int, Summary] = (-1, NOTHING)
+        self._takeable: tuple[int, list[Held]] = (-1, [])
 
     @property
     def free_milli(self) -> int:
@@ -185,6 +202,22 @@ class NodeState:
             leaves = {run.leaf.id for run in self.runs.values() if run.contract_end_s is not None}
             found = Summary(self.free_milli + self.leaving_milli + self.unallocated_milli, frozenset(leaves))
             self._summary = self.version, found
+        return found
+
+    def takeable(self) -> list[Held]:
+        """What runs hold here in whole devices that somebody might take over at some instant, in order of instants."""
+        version, found = self._takeable
+        if version != self.version:
+            name = self.name
+            found = []
+            for run in self.runs.values():
+                if run.leave_by_s is None and (amount_milli := run.holdings[name]) >= DEVICE_MILLI:
+                    if not run.funded:
+                        found.append(Held(ALWAYS_S, amount_milli, None, run.urgency))
+                    elif run.contract_end_s is not None:
+                        found.append(Held(run.contract_end_s, amount_milli, run.leaf, run.urgency))
+            found.sort(key=_instant_and_amount)
+            self._takeable = self.version, found
         return found
 
     def take_device(self, run: HeldRun) -> None:

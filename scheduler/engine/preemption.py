@@ -68,6 +68,11 @@ class Claimant:
         self.due = due_promise(trial, workload)
         self.excess = excess_of(trial.snapshot, workload)
 
+    @property
+    def is_reach_all(self) -> bool:
+        """Whether it can have no more on any node than its reach says: of whole devices, by rules (a) to (c) alone."""
+        return self.workload.size_milli >= DEVICE_MILLI and self.due is None and not self.snapshot.tree.tenants
+
     def has_been_served_less(self, victim: HeldRun) -> bool:
         """Rules (b) and (c) but for the end of the contract."""
         if victim.leaf is self.leaf:
@@ -214,8 +219,11 @@ def _options(claimant: Claimant, nodes: Iterable[NodeState]) -> dict[tuple[int, 
     size_milli = claimant.workload.size_milli
     excess_milli = _excess_milli(claimant.excess)
     options: dict[tuple[int, int], list[NodeState]] = {}
+    is_known = claimant.is_reach_all
     for node in nodes:
         if node.open_milli < size_milli or not suits(node, claimant.workload):
+            continue
+        if is_known and claimant.reach.now_milli(claimant.snapshot, node) < size_milli:
             continue
         if keeps_from(claimant.snapshot, node, claimant.workload):
             continue
@@ -304,6 +312,8 @@ def _least_costly_allowed_set(
     """
     if len(keyed) > MOST_COMBINED:
         return _enough_of_many(claimant, node, keyed)
+    if not _is_room(claimant, node, {run.id for _, run in keyed}):  # then there is none when fewer of them have left
+        return None
     best = None
     for count in range(len(keyed) + 1):
         for members in combinations(range(len(keyed)), count):

@@ -53,6 +53,7 @@ class Group:
         "_codes",
         "_shortest_s",
         "_stirred",
+        "calm",
         "failure",
         "is_funded",
         "is_particular",
@@ -75,6 +76,7 @@ class Group:
         self._any: Workload | None = None
         self._shortest_s: int | None = None  # where it is known
         self.failure: object = None  # what passes remember of why none of them could start (quiet.py)
+        self.calm: object = None  # likewise, with which reach none of them could
         self.reach: Any = None  # likewise, what the group may take over (reach.py)
         self._codes: dict[str | None, int] = {}  # members by what they were told last
 

@@ -80,13 +80,16 @@ def may_move_funded(trial: Trial) -> bool:
         groups = list(snapshot.stirred.funded)
     if _may_any_start(trial, groups):
         return True
-    snapshot.calm = None if are_few else _calm(trial)
+    snapshot.calm = None if are_few else _calm(trial, groups)
     return any(_may_move(trial, promise) for promise in snapshot.reservations.values())
 
 
-def _calm(trial: Trial) -> Calm:
+def _calm(trial: Trial, looked_at: Iterable[Group]) -> Calm:
     snapshot = trial.snapshot
     settle(snapshot)
+    for group in looked_at:
+        reach = trial.reaches.of_group(group)
+        group.calm = reach, reach.version
     return Calm(
         promises=list(snapshot.reservations.values()),
         standing=trial.reaches.standing(),
@@ -99,7 +102,8 @@ def _calm(trial: Trial) -> Calm:
 def _unsettled(trial: Trial) -> list[Group] | None:
     """The funded groups of which it is not known that they cannot move; None if it is known of none.
 
-    Whoever could not before still cannot, but where somebody came, or where a node that changed has room for them.
+    Whoever could not before still cannot, but where somebody came, where a node that changed has room for them, or
+    where siblings compare in another way so that they may take over from others.
     """
     snapshot = trial.snapshot
     calm: Calm | None = snapshot.calm
@@ -108,7 +112,9 @@ def _unsettled(trial: Trial) -> list[Group] | None:
     are_back = any(name in snapshot.queued and name not in snapshot.claims for name in calm.without)
     if are_back and tuple(trial.placed[: len(calm.without)]) != calm.without:
         return None
-    if trial.reaches.standing() != calm.standing:
+    has_cells = bool(snapshot.tree.tenants)
+    is_standing = trial.reaches.standing() == calm.standing
+    if has_cells and not is_standing:
         return None
     settle(snapshot)
     changed = set(snapshot.nodes.changes[calm.seen :])
@@ -119,8 +125,7 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         return None
     is_promise_free = len(calm.promises) < trial.policy.reservations  # then what is certain later counts too
     room = _Room.on(changed, with_contracts=is_promise_free)
-    has_cells = bool(snapshot.tree.tenants)
-    if not is_new and not room.most_milli and not room.leaves and not (changed and has_cells):
+    if is_standing and not is_new and not room.most_milli and not room.leaves and not (changed and has_cells):
         return []
     found: list[Group] = []
     for queue in snapshot.queues.values():
@@ -129,15 +134,20 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         groups = list(queue.funded_groups.values())
         if room.leaves and room.is_reached_by(trial, groups[0]):
             found += groups
-        else:
-            found += [
-                group
-                for group in groups
-                if group.joined > calm.joined
-                or room.may_do(group)
-                or (has_cells and group.is_particular and group.any().node is not None)  # matched without its node
-            ]
+            continue
+        for group in groups:
+            is_pinned = has_cells and group.is_particular and group.any().node is not None  # matched without its node
+            if group.joined > calm.joined or room.may_do(group) or is_pinned:
+                found.append(group)
+            elif not is_standing and not _is_calm(trial, group):
+                found.append(group)
     return found
+
+
+def _is_calm(trial: Trial, group: Group) -> bool:
+    """Whether a group may take over from the same leaves as when it was last seen that it cannot move."""
+    reach = trial.reaches.of_group(group)
+    return group.calm == (reach, reach.version)
 
 
 class _Room(NamedTuple):

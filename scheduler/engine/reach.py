@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 
 from .classes import is_reserve_kept_from
-from .cluster import HeldRun, Nodes, NodeState
+from .cluster import ALWAYS_S, HeldRun, Nodes, NodeState
 from .horizon import Amounts, Horizon
 from .private import is_in_cell_of, keeps_tenant_from, leaves_in_cell, settle
 from .queues import Group
@@ -20,8 +20,6 @@ from .standing import comparisons
 from .tree import SERVED_MOST, TreeNode, may_swap, sides
 from .values import DEVICE_MILLI, Workload
 
-ALWAYS_S = -(1 << 62)
-"""From when on an unallocated run may be taken over."""
 MANY = 16
 """So many changes for each node: likely all have changed."""
 FEW_WITNESSES = 8
@@ -124,20 +122,14 @@ class Reach:
         return self._on(node, self.beaten | leaves)
 
     def _on(self, node: NodeState, beaten: frozenset[str]) -> list[tuple[int, int]]:
-        name, leaf = node.name, self.leaf
-        found = []
-        for run in node.runs.values():
-            if run.leave_by_s is not None:
-                continue
-            amount_milli = run.holdings[name]
-            if amount_milli < DEVICE_MILLI:
-                continue
-            if not run.funded:
-                found.append((ALWAYS_S, amount_milli))
-            elif run.contract_end_s is not None and (
-                run.leaf.id in beaten if run.leaf is not leaf else run.urgency < self.urgency
-            ):
-                found.append((run.contract_end_s, amount_milli))
+        own, urgency = self.leaf, self.urgency
+        found = [
+            (from_s, amount_milli)
+            for from_s, amount_milli, leaf, held_urgency in node.takeable()
+            if leaf is None or (leaf.id in beaten if leaf is not own else held_urgency < urgency)
+        ]
+        if not node.shared:
+            return found
         for runs in node.shared.values():
             instants = [self._from(run, beaten) if run.leave_by_s is None else None for run in runs]
             known = [at_s for at_s in instants if at_s is not None]

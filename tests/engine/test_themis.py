@@ -43,17 +43,21 @@ def test_the_worked_example_as_the_order_has_it(slowdown_milli: int, rho: float)
     assert upper / lower == pytest.approx(rho)
 
 
-@pytest.mark.parametrize(("ran_s", "slowdown_milli", "left_s"), [(0, 1_500, 1_080), (600, 1_500, 480), (600, 1_000, 120),
-                                                                 (1_080, 1_500, 0), (2_000, 1_500, 0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ran_s", "slowdown_milli", "left_s"),
+    [(0, 1_500, 1_080), (600, 1_500, 480), (600, 1_000, 120), (1_080, 1_500, 0), (2_000, 1_500, 0)],
+)
 def test_a_run_that_is_spread_works_off_less_in_a_second(ran_s: int, slowdown_milli: int, left_s: int) -> None:
     service = Service(predicted_s=900, executed_s=180, arrival=Arrival(0, 0, 0))
     upper, lower = Themis(1).rho(service, 1_000, 1_000 + ran_s, NOBODY, slowdown_milli)
     assert Fraction(upper, lower) == Fraction(1_000 + ran_s + left_s, 900)
 
 
-@pytest.mark.parametrize(("gpus", "servers", "slowdown_milli"), [(8, 1, 1_000), (8, 2, 1_000), (8, 8, 1_529),
-                                                                 (16, 2, 1_000), (16, 4, 1_066), (16, 8, 1_529),
-                                                                 (16, 16, 1_529), (32, 4, 1_000), (32, 8, 1_433)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("gpus", "servers", "slowdown_milli"),
+    [(8, 1, 1_000), (8, 2, 1_000), (8, 8, 1_529), (16, 2, 1_000), (16, 4, 1_066), (16, 8, 1_529), (16, 16, 1_529),
+     (32, 4, 1_000), (32, 8, 1_433)],
+)  # fmt: skip
 def test_how_much_longer_it_takes_is_the_price_of_spreading(gpus: int, servers: int, slowdown_milli: int) -> None:
     assert locality.slowdown_milli(gpus * 1_000, servers, 8_000) == slowdown_milli
 

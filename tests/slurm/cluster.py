@@ -14,7 +14,7 @@ import socket
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -51,11 +51,13 @@ def free_ports(count: int) -> list[int]:
 @dataclass
 class SlurmSite:
     """One Slurm. `nodes` have `GPUS` pretend GPUs each; the first two are one rack by topology, the others another, and
-    a smaller one is the last. The partition "gpu" has all but that one."""
+    a smaller one is the last. The partition "gpu" has all but that one. `settings` replace those of `CONF`, or add to
+    them."""
 
     root: Path
     nodes: Sequence[str] = NODES
     gpus: int = GPUS
+    settings: Mapping[str, str] = field(default_factory=dict)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -190,19 +192,19 @@ class SlurmSite:
             + (f" CPUs={CPUS // 2} CoresPerSocket={CPUS // 4} Gres=gpu:h100:{self.gpus // 2}" if name == SMALL else "")
             for name, port in zip(self.all_nodes, self.node_ports, strict=True)
         ]
-        self.conf.write_text(
-            CONF.format(
-                root=self.root,
-                socket=self.socket,
-                port=self.ctld_port,
-                dbd=self.dbd_port,
-                gpus=self.gpus,
-                nodes="\n".join(lines),
-                last=len(self.nodes),
-                cpus=CPUS,
-                cores=CPUS // 2,
-            )
+        conf = CONF.format(
+            root=self.root,
+            socket=self.socket,
+            port=self.ctld_port,
+            dbd=self.dbd_port,
+            gpus=self.gpus,
+            nodes="\n".join(lines),
+            last=len(self.nodes),
+            cpus=CPUS,
+            cores=CPUS // 2,
         )
+        kept = [line for line in conf.splitlines() if line.partition("=")[0] not in self.settings]
+        self.conf.write_text("\n".join([*(f"{name}={value}" for name, value in self.settings.items()), *kept, ""]))
 
     def start_dbd(self) -> None:
         """The database daemon; ready when sacctmgr answers."""
