@@ -114,7 +114,7 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         return None
     has_cells = bool(snapshot.tree.tenants)
     is_standing = trial.reaches.standing() == calm.standing
-    if has_cells and not is_standing:
+    if has_cells and not is_standing:  # cells decide too
         return None
     settle(snapshot)
     changed = set(snapshot.nodes.changes[calm.seen :])
@@ -134,13 +134,15 @@ def _unsettled(trial: Trial) -> list[Group] | None:
         groups = list(queue.funded_groups.values())
         if room.leaves and room.is_reached_by(trial, groups[0]):
             found += groups
-            continue
-        for group in groups:
-            is_pinned = has_cells and group.is_particular and group.any().node is not None  # matched without its node
-            if group.joined > calm.joined or room.may_do(group) or is_pinned:
-                found.append(group)
-            elif not is_standing and not _is_calm(trial, group):
-                found.append(group)
+        else:
+            found += [
+                group
+                for group in groups
+                if group.joined > calm.joined
+                or room.may_do(group)
+                or (has_cells and group.is_particular and group.any().node is not None)  # matched without its node
+                or not (is_standing or _is_calm(trial, group))
+            ]
     return found
 
 
