@@ -40,8 +40,8 @@ def run(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run((str(program), *argv[1:]), check=False, capture_output=True, text=True, cwd=REPOSITORY)
 
 
-def source_files() -> list[Path]:
-    """Every file of ours that git knows of, or would take up."""
+def known_paths() -> list[Path]:
+    """Everything of ours that git knows of, or would take up."""
     listed = subprocess.run(
         ("git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"),
         check=True,
@@ -49,8 +49,12 @@ def source_files() -> list[Path]:
         text=True,
         cwd=REPOSITORY,
     ).stdout
-    paths = [REPOSITORY / name for name in listed.split("\0") if name and not name.startswith("static/vendor/")]
-    return [path for path in paths if path.is_file()]
+    return [REPOSITORY / name for name in listed.split("\0") if name and not name.startswith("static/vendor/")]
+
+
+def source_files() -> list[Path]:
+    """Every file of ours."""
+    return [path for path in known_paths() if path.is_file()]
 
 
 def text_files() -> list[Path]:
@@ -86,6 +90,10 @@ def test_no_file_holds(what: str) -> None:
         for match in UNWANTED[what].finditer(text)
     ]
     assert found == []
+
+
+def test_nothing_leads_out_of_the_repository() -> None:
+    assert [path for path in known_paths() if path.is_symlink()] == []
 
 
 def test_every_requirement_is_pinned_exactly_and_says_what_it_is_for() -> None:
