@@ -306,7 +306,7 @@ def test_there_is_a_forecast_where_something_is_to_come_and_a_week_is_known(lab,
 def test_pace_takes_the_same_number_of_queries_for_a_week_and_a_year(lab, north, django_assert_num_queries) -> None:
     even_hours(north, lab["A"], 28, Fraction(1, 2))
     for length in (11, 370):
-        with django_assert_num_queries(4):
+        with django_assert_num_queries(3):
             pace.pace(lab["A"], north, T0, T0 + timedelta(days=length), T0 + timedelta(days=10))
 
 
