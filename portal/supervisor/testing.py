@@ -13,6 +13,8 @@ CHROMIUM_PACKAGES = ("chromium-headless-shell", "fonts-dejavu-core")
 PROCESSES_MAX = 4
 WAITING = 1
 """Quick tests wait nearly half of their time, for processes that they start: one more keeps the cores busy."""
+IN_ORDER = "--no-loadscope-reorder"
+"""Of the long ones a file of one test may be the longest: by themselves files with few tests would come last."""
 FAILED, INTERRUPTED, NONE_CHOSEN = 1, 2, 5
 """Of pytest's statuses: some failed; it was interrupted; no test was chosen."""
 PATHS_WITH_BROWSER = ("tests", "browser")
@@ -65,7 +67,7 @@ def stages(*, with_long: bool, is_whole: bool, arguments: list[str]) -> list[lis
     if not with_long:
         return [quick]
     alone = ["-m", "long and alone"]
-    shared = [*shared_out(), "-m", "long and not alone"]
+    shared = [*shared_out(), IN_ORDER, "-m", "long and not alone"]
     if "-m" not in arguments:
         return [quick, [*shared, *arguments], [*alone, *arguments]]
     place = arguments.index("-m")

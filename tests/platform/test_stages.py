@@ -22,7 +22,7 @@ def test_quick_ones_are_shared_out_to_the_cores(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_long_ones_come_after_them_and_those_that_want_to_be_alone_last() -> None:
-    shared, alone = [*TWO, "-m", "long and not alone"], ["-m", "long and alone"]
+    shared, alone = [*TWO, "--no-loadscope-reorder", "-m", "long and not alone"], ["-m", "long and alone"]
     assert stages(with_long=True, is_whole=True, arguments=[]) == [THREE, shared, alone]
     assert stages(with_long=True, is_whole=True, arguments=["-m", "long", "-q"]) == [[*shared, "-q"], [*alone, "-q"]]
 
