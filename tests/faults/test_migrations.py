@@ -20,6 +20,24 @@ SAID = "The portal's database is being brought up to date"
 ROUNDS = 3
 
 
+KILLED_AFTER_ITS_COMMIT = """
+import os, signal
+import django
+django.setup()
+from django.core.management import call_command
+from django.db.backends.postgresql.schema import DatabaseSchemaEditor
+leave = DatabaseSchemaEditor.__exit__
+def leave_and_die(self, *what):
+    leave(self, *what)
+    with self.connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('budgets_person')")
+        if cursor.fetchone()[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
+DatabaseSchemaEditor.__exit__ = leave_and_die
+call_command("migrate", verbosity=0)
+"""
+
+
 def environment_of(database_url: str) -> dict[str, str]:
     """For a process on that database."""
     return {
@@ -81,3 +99,16 @@ def test_a_migration_killed_in_its_middle_is_ended_by_the_next(own_database: str
         assert web.status_of("/login/") == 200
         check = [sys.executable, "manage.py", "migrate", "--check"]
         assert subprocess.run(check, env=environment, cwd=REPOSITORY, check=False).returncode == 0
+
+
+def test_a_migration_is_in_the_books_once_its_tables_are_there(own_database: str) -> None:
+    """Whoever is killed right after a commit has left nothing that is there and not written down."""
+    environment = environment_of(own_database)
+    command = [sys.executable, "-c", KILLED_AFTER_ITS_COMMIT]
+    killed = subprocess.run(command, env=environment, cwd=REPOSITORY, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with psycopg.connect(own_database) as connection:
+        [(made,)] = connection.execute("SELECT count(*) FROM pg_tables WHERE tablename = 'budgets_person'").fetchall()
+        names = {name for (name,) in connection.execute("SELECT name FROM django_migrations WHERE app = 'budgets'")}
+    assert made == 1
+    assert "0001_initial" in names  # and all others for which the one stands
