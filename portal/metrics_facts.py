@@ -219,8 +219,9 @@ def private_cells(_asked: Asked) -> Iterator[Metric]:
     granted: list[tuple[tuple[str, str], float]] = []
     missing: list[tuple[tuple[str, str], float]] = []
     for cluster in cells.clusters_with_cells():
+        holders = cells.holders_on(cluster).values()
         for level in cells.LEVELS:
-            count = sum(getattr(holder.cells, level) for holder in cells.holders_on(cluster).values())
+            count = sum(getattr(holder.cells, level) for holder in holders)
             granted.append(((cluster.name, level), count))
         short = dict.fromkeys(cells.LEVELS, 0) | {fault.level: fault.short for fault in cells.faults_today(cluster)}
         missing += [((cluster.name, level), count) for level, count in short.items()]

@@ -16,9 +16,9 @@ from datetime import date
 from django.utils.translation import gettext
 
 from budgets.errors import InputError
-from budgets.models import CellGrant, Cluster, Share
+from budgets.models import Cluster, Share
 from budgets.queries import today
-from budgets.services.imports import CELL_COLUMNS, Fault, Row
+from budgets.services.imports import CELL_COLUMNS, Fault, Row, granted_cells
 from portal.csv_files import Cell, percent, plain
 
 HEADER = ("parent", "child", "name", "cluster", "share %", "from", "until", *CELL_COLUMNS.values())
@@ -40,8 +40,7 @@ DOTTED_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 
 def rows_to_export(shares: Sequence[Share]) -> Iterator[tuple[Cell, ...]]:
     """The rows of a file under HEADER. One query."""
-    granted = CellGrant.objects.values_list("node", "cluster", "level", "count")
-    counts = {(node, cluster, level): count for node, cluster, level, count in granted}
+    counts = granted_cells()
     day = today()
     for share in shares:
         is_today = share.valid_from <= day and (share.valid_until is None or day < share.valid_until)

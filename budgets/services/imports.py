@@ -103,8 +103,7 @@ def plan(rows: Sequence[Row], by: Person) -> Plan:
     found.nodes = {node.code: node for node in BudgetNode.objects.all()}
     found.clusters = {cluster.name: cluster for cluster in Cluster.objects.all()}
     if any(row.cells for row in rows):
-        granted = CellGrant.objects.values_list("node", "cluster", "level", "count")
-        found.cells = {(node, cluster, level): count for node, cluster, level, count in granted}
+        found.cells = granted_cells()
     books = _books(found.clusters.values())
     known = [row for row in rows if _is_known(row, found)]
     _refuse_overlaps(known, found)
@@ -240,6 +239,12 @@ def _is_known(row: Row, found: Plan) -> bool:
     if problem is not None:
         found.faults.append(Fault(row.line, *problem))
     return problem is None
+
+
+def granted_cells() -> dict[tuple[int, int, str], int]:
+    """How many cells are granted, by ids of node and cluster, and level. One query."""
+    granted = CellGrant.objects.values_list("node", "cluster", "level", "count")
+    return {(node, cluster, level): count for node, cluster, level, count in granted}
 
 
 def _differing_level(row: Row, child: BudgetNode, found: Plan) -> str | None:

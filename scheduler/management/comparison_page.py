@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from scheduler.management.comparison_tables import REAL, half, said
+from scheduler.management.comparison_tables import REAL, half, heading, said, side, sign
 from scheduler.simulator.measures import MEASURES, Measure, Measures
-from scheduler.simulator.policy_table import Line, is_better, is_clear
+from scheduler.simulator.policy_table import Line
 from scheduler.simulator.study import charts
 from scheduler.simulator.study.page import as_file
 
@@ -42,15 +42,15 @@ def comparison_page(about: str, names: Sequence[str], lines: Sequence[Line], rea
         real: what really happened, where it is history.
     """
     legend = "".join(
-        f'<li><span class="mark {charts.look_of(side)}"></span>{escape(word)}</li>'
-        for side, word in SIDES[: None if len(names) > 1 else 1]
+        f'<li><span class="mark {charts.look_of(each)}"></span>{escape(word)}</li>'
+        for each, word in SIDES[: None if len(names) > 1 else 1]
     )
     body = [f'<p>{HOW_TO_READ}{DOTTED if real else ""}</p><ul class="legend">{legend}</ul>']
-    for group, heading in HEADINGS.items():
+    for group, title in HEADINGS.items():
         measures = [each for each in MEASURES if each.group == group and any(line[each.name] for line in lines)]
         if not measures:
             continue
-        body.append(f'<h2>{escape(heading)}</h2><div class="pair">')
+        body.append(f'<h2>{escape(title)}</h2><div class="pair">')
         body += [_figure(each, names, lines, real) for each in measures]
         body.append(f"</div>{_table(measures, names, lines, real)}")
     return as_file(TITLE, about, "".join(body))
@@ -70,23 +70,15 @@ def _figure(measure: Measure, names: Sequence[str], lines: Sequence[Line], real:
         at=None if real is None else real.get(measure.name),
         from_zero=measure.unit != "part",
     )
-    aim = {"less": "; less is better", "more": "; more is better"}.get(measure.better, "")
-    return f"<figure><figcaption>{escape(measure.label)}{aim}</figcaption>{drawn}</figure>"
+    return f"<figure><figcaption>{escape(heading(measure))}</figcaption>{drawn}</figure>"
 
 
 def _dot(measure: Measure, place: int, name: str, told: Mapping[str, Any] | None) -> charts.Dot:
     if told is None:
         return charts.Dot(name, None, None, None, "")
-    side = "base"
-    if place:
-        side = _side(measure, told["difference"])
-    return charts.Dot(name, told["value"], told["low"], told["high"], side)
-
-
-def _side(measure: Measure, apart: Mapping[str, Any] | None) -> str:
-    if apart is None or not is_clear(apart):
-        return ""
-    return "better" if is_better(measure, apart) else "worse"
+    apart = told["difference"]
+    look = "base" if not place else "" if apart is None else side(measure, apart)
+    return charts.Dot(name, told["value"], told["low"], told["high"], look)
 
 
 def _table(measures: Sequence[Measure], names: Sequence[str], lines: Sequence[Line], real: Measures | None) -> str:
@@ -114,8 +106,7 @@ def _cell(measure: Measure, told: Mapping[str, Any] | None) -> str:
     apart = told["difference"]
     if apart is None:
         return cell
-    sign = "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else ""
-    more = escape(f"{sign}{said(measure, abs(apart['value']))} {half(measure, apart)}".strip())
-    side = _side(measure, apart)
-    words = f'<span class="{charts.look_of(side)}">{more}, {side}</span>' if side else more
+    more = escape(f"{sign(apart)}{said(measure, abs(apart['value']))} {half(measure, apart)}".strip())
+    how = side(measure, apart)
+    words = f'<span class="{charts.look_of(how)}">{more}, {how}</span>' if how else more
     return f"{cell}<small>{words}</small>"

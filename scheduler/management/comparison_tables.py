@@ -23,8 +23,7 @@ def print_comparison(
         if all(line[each.name] is None for line in lines):
             continue
         write("")
-        aim = {"less": "; less is better", "more": "; more is better"}.get(each.better, "")
-        write(f"{each.label}{aim}")
+        write(heading(each))
         if real is not None and real.get(each.name) is not None:
             write(f"  {REAL:{width}}{said(each, real[each.name]):>16}")
         for name, line in zip(names, lines, strict=True):
@@ -38,9 +37,25 @@ def _row(measure: Measure, name: str, told: Mapping[str, Any] | None, width: int
     apart = told["difference"]
     if apart is None:
         return cells
-    sign = "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else " "
-    cells += f"{sign + said(measure, abs(apart['value'])):>18}{half(measure, apart):>18}"
-    return cells + (f"  {'better' if is_better(measure, apart) else 'worse'}" if is_clear(apart) else "")
+    more = sign(apart) + said(measure, abs(apart["value"]))
+    return f"{cells}{more:>18}{half(measure, apart):>18}  {side(measure, apart)}"
+
+
+def heading(measure: Measure) -> str:
+    """What a figure is called, and which way is better, where one is."""
+    return measure.label + {"less": "; less is better", "more": "; more is better"}.get(measure.better, "")
+
+
+def sign(apart: Mapping[str, Any]) -> str:
+    """Of a difference; nothing where there is none."""
+    return "+" if apart["value"] > 0 else "−" if apart["value"] < 0 else ""
+
+
+def side(measure: Measure, apart: Mapping[str, Any]) -> str:
+    """Better or worse, where a difference clearly is; else nothing."""
+    if not is_clear(apart):
+        return ""
+    return "better" if is_better(measure, apart) else "worse"
 
 
 def half(measure: Measure, told: Mapping[str, Any]) -> str:

@@ -69,6 +69,16 @@ def write_text(name: str, content: str) -> None:
         fail(name, f"cannot be written: {error.strerror}")
 
 
+def check_folder(name: str) -> None:
+    """Refuse a file to be written where there is no folder for it: not after minutes of work.
+
+    Raises:
+        CommandError: there is none.
+    """
+    if not Path(name).parent.is_dir():
+        fail(name, "cannot be written: No such file or directory")
+
+
 def read_duration_option(option: str, value: str) -> int:
     """Seconds from an option such as "90s", "1h30m" or "3600".
 

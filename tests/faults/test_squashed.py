@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.faults.test_migrations import environment_of
+from tests.faults.test_migrations import MIGRATE, environment_of
 
 STEP_BY_STEP = """
 import django
@@ -54,8 +54,7 @@ def test_both_ways_lead_to_the_same_database(process_environment: dict[str, str]
     stepped, made = catalogue(own_database), catalogue(process_environment["DATABASE_URL"])
     for kind in CATALOGUE:
         assert made[kind] == stepped[kind], kind
-    migrate = [sys.executable, "manage.py", "migrate"]
-    said = subprocess.run(migrate, env=environment, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(MIGRATE, env=environment, cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout
     assert "No migrations to apply" in said
 
 
@@ -64,7 +63,7 @@ def test_a_new_database_is_taken_down_and_made_again(own_database: str) -> None:
     environment = environment_of(own_database)
     for words in ((), ("scheduler", "zero"), ("admin", "zero"), ("budgets", "zero"), ()):
         subprocess.run(
-            [sys.executable, "manage.py", "migrate", *words],
+            [*MIGRATE, *words],
             env=environment,
             cwd=REPOSITORY,
             check=True,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -18,7 +17,7 @@ from scheduler.management import cores
 from scheduler.management.commands.reproduce import read_seeds
 from scheduler.management.comparison_page import comparison_page
 from scheduler.management.comparison_tables import csv_text, print_comparison
-from scheduler.management.files import CommandOnFiles, fail, write_text
+from scheduler.management.files import CommandOnFiles, check_folder, write_text
 from scheduler.simulator.measures import MEASURES, Measures
 from scheduler.simulator.named_policies import EVERY, EVERY_PLACEMENT, NamedPolicy, registered
 from scheduler.simulator.placements import PLACEMENTS
@@ -58,8 +57,8 @@ class Command(CommandOnFiles):
             django.setup()  # a command on files runs without
         seeds = read_seeds(options["seeds"])
         cores.check_processes(options["processes"])
-        if options["html"] is not None and not Path(options["html"]).parent.is_dir():
-            fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
+        if options["html"] is not None:
+            check_folder(options["html"])
         asked = runs.read(options, options["policy"] or runs.usual(options), len(seeds))
         for line in runs.ignored(asked):
             sys.stderr.write(f"{line}\n")

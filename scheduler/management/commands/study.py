@@ -16,7 +16,7 @@ from django.core.management.base import CommandParser
 
 from scheduler.management import cores
 from scheduler.management.commands.reproduce import read_seeds
-from scheduler.management.files import CommandOnFiles, fail, read_duration_option, read_text, write_text
+from scheduler.management.files import CommandOnFiles, check_folder, fail, read_duration_option, read_text, write_text
 from scheduler.management.study_runs import (
     FragmentationRun,
     GamingRun,
@@ -115,8 +115,8 @@ class Command(CommandOnFiles):
                 if study != name and options[option] is not None:
                     fail(f"--{option.replace('_', '-')}", f"belongs to the study of {study}")
         cores.check_processes(options["processes"])
-        if options["html"] is not None and not Path(options["html"]).parent.is_dir():
-            fail(options["html"], "cannot be written: No such file or directory")  # not after minutes of work
+        if options["html"] is not None:
+            check_folder(options["html"])
         if name == "network":
             self._network(seeds, options)
             return

@@ -69,8 +69,13 @@ def look(link: SlurmLink, run: Run, workload: Workload, now: datetime) -> Checkp
             "checkpoint_every_s": workload.checkpoint_every_s,
         }
         seen = watched[run.pk] = Checkpoints(spec)
-    seen.look(boottime_s() - (now - run.running_at).total_seconds() - 1)
+    seen.look(began_s(run.running_at, now))
     return seen
+
+
+def began_s(running_at: datetime, now: datetime) -> float:
+    """When a run began to execute, by the clock that files go by here; a second early, as rows have whole ones."""
+    return boottime_s() - (now - running_at).total_seconds() - 1
 
 
 def is_awaited(link: SlurmLink, run: Run, now: datetime) -> bool:

@@ -12,6 +12,7 @@ from scheduler.models import Rank
 from scheduler.services import facts
 from scheduler.services.facts import Said
 from scheduler.services.slurm import folders, printed
+from scheduler.services.slurm.checkpoints import began_s
 from scheduler.services.slurm.jobs import Ours
 
 
@@ -26,15 +27,14 @@ def take(ours: Ours) -> None:
         directory = folders.inside(ours.link.folder, row.workload.code)
         if place is None or not directory:
             continue
-        now_s = boottime_s()
-        report = reports.read(directory, now_s - (ours.now - run.running_at).total_seconds() - 1)
+        report = reports.read(directory, began_s(run.running_at, ours.now))
         if report is not None:
             fact = RankFact(
                 run.pk,
                 place.rank,
                 RankState.RUNNING,
                 began_age_s=0,
-                report_age_s=int(max(now_s - report.at_s, 0)),
+                report_age_s=int(max(boottime_s() - report.at_s, 0)),
                 tokens=report.tokens,
                 span_ms=report.span_ms,
                 parameters=report.parameters,
