@@ -29,6 +29,7 @@ from portal.views.queue import FIND_LENGTH, filters_of
 from portal.views.workload import workload_named
 from scheduler.models import Node, Rank, Run, Workload
 from scheduler.queries import queue
+from scheduler.queries.held import held_by
 from scheduler.queries.printed import printed
 from scheduler.services import emergency, retries, workloads
 
@@ -239,7 +240,8 @@ def with_nodes(rows: QuerySet[Run]) -> QuerySet[Run]:
 
 def shown(page: Sequence[Run]) -> list[dict[str, Any]]:
     """RunOut of each."""
-    return [told.run(each) for each in page]
+    holds = held_by([each.pk for each in page])
+    return [told.run(each, holds.get(each.pk, ())) for each in page]
 
 
 class RunsOfWorkload(Api):

@@ -20,6 +20,7 @@ from scheduler.engine import locality as engine_locality
 from scheduler.failures import FailureClass
 from scheduler.models import Run, Workload
 from scheduler.queries import spreading
+from scheduler.queries.held import Held
 from scheduler.queries.queue import QueuePage, Row
 from scheduler.queries.spreading import Spreading
 from scheduler.services.asked import RETRIES_MAX
@@ -222,6 +223,14 @@ class TimeShiftOut(serializers.Serializer):
     links = SharedLinkOut(many=True)
 
 
+class HeldOut(serializers.Serializer):
+    """Devices of one node, by their indexes, and how much of each: 1,000 is the whole device."""
+
+    node = serializers.CharField()
+    devices = serializers.ListField(child=serializers.IntegerField())
+    milli = serializers.IntegerField()
+
+
 class RunOut(serializers.Serializer):
     """One holding of devices by a workload, from `started_at` to `ended_at`."""
 
@@ -233,6 +242,7 @@ class RunOut(serializers.Serializer):
     is_funded = serializers.BooleanField()
     min_runtime_s = serializers.IntegerField(help_text=meant("contract"))
     nodes = serializers.ListField(child=serializers.CharField(), help_text="by rank")
+    holds = HeldOut(many=True, help_text="what it was given, by node; empty where nobody kept it")
     started_at = serializers.DateTimeField()
     running_at = serializers.DateTimeField(allow_null=True, help_text="every rank runs: the contract begins")
     contract_ends_at = serializers.DateTimeField(allow_null=True)
@@ -404,8 +414,8 @@ def _inside(row: Workload) -> dict[str, Any]:
     }
 
 
-def run(row: Run) -> dict[str, Any]:
-    """RunOut, of a run whose ranks are at hand."""
+def run(row: Run, holds: Sequence[Held]) -> dict[str, Any]:
+    """RunOut, of a run whose ranks are at hand, and what it holds or held."""
     return {
         "workload": row.workload.code,
         "number": row.number,
@@ -415,6 +425,7 @@ def run(row: Run) -> dict[str, Any]:
         "is_funded": row.funded,
         "min_runtime_s": row.min_runtime_s,
         "nodes": [each.node.name for each in row.ranks.all()],
+        "holds": [each._asdict() for each in holds],
         "started_at": moment(row.started_at),
         "running_at": moment(row.running_at),
         "contract_ends_at": moment(row.contract_ends_at),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from scheduler.management import cores
 from scheduler.simulator import Scenario, parse
 from scheduler.simulator.lab import research_lab
+from scheduler.simulator.placements import with_topology
 from scheduler.simulator.study import fragmentation, gaming, network, packing, relaxing, sharing_engine
 from scheduler.simulator.study.strategies import Strategy
 from scheduler.simulator.variants import jittered, with_policy
@@ -21,7 +22,7 @@ class Source(NamedTuple):
     """Where scenarios come from: a file's, or invented laboratories of `days` and `gpus`.
 
     `restart_cost_s` is what every restart repeats, and `max_contract_s` the longest contract; None: as the scenario
-    has it. `pods` are a trace's, for the study of packing.
+    has it. `pods` are a trace's, for the study of packing. `nodes_per` says how many nodes a rack, rail or leaf has.
     """
 
     scenario: Scenario | None
@@ -30,6 +31,7 @@ class Source(NamedTuple):
     restart_cost_s: int | None = None
     max_contract_s: int | None = None
     pods: Pods | None = None
+    nodes_per: Mapping[str, int] = {}
 
     def of(self, seed: int, first_seed: int) -> Scenario:
         """The scenario of a seed. A file's own comes with the first one, and a little differently with each other.
@@ -46,7 +48,7 @@ class Source(NamedTuple):
             found = replace(found, jobs=[replace(job, restart_cost_s=self.restart_cost_s) for job in found.jobs])
         if self.max_contract_s is not None:
             found = with_policy(found, {"min_runtime_max_s": self.max_contract_s})
-        return found
+        return with_topology(found, self.nodes_per) if self.nodes_per else found
 
 
 class FragmentationRun(NamedTuple):

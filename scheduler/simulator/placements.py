@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
-from scheduler.engine import DEVICE_MILLI, NO_CELLS, CellCounts, Packing, Policy, layout_of, locality
+from scheduler.engine import DEVICE_MILLI, NO_CELLS, CellCounts, Node, Packing, Policy, layout_of, locality
 
 from .entitled import UNASSIGNED, entitlements
 from .fields import ScenarioError
-from .scenario import ROOT, Scenario
+from .scenario import ROOT, Scenario, in_turn
 
 NONE = "none"
 PACK, RESERVE = "pack", "reserve"
@@ -70,6 +71,18 @@ def with_locality(scenario: Scenario, level: int | None) -> Scenario:
         policy=replace(scenario.policy, locality_waits_s=scenario.policy.locality_waits_s or WAITS_S),
         jobs=[replace(job, locality=level) for job in scenario.jobs],
     )
+
+
+def with_topology(scenario: Scenario, nodes_per: Mapping[str, int]) -> Scenario:
+    """So many nodes that follow each other to a "rack", "rail" or "leaf", in place of what the scenario says of it."""
+    names = [node.name for node in scenario.nodes]
+    domains = {level: in_turn(names, level, each) for level, each in nodes_per.items()}
+
+    def placed(node: Node) -> Node:
+        where: dict[str, Any] = {level: of[node.name] for level, of in domains.items()}
+        return replace(node, **where)
+
+    return replace(scenario, nodes=[placed(node) for node in scenario.nodes])
 
 
 def _packed(scenario: Scenario, value: str) -> Scenario:

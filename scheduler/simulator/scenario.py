@@ -179,9 +179,9 @@ def _cluster(value: object, path: str) -> list[Node]:
     else:
         sizes = cluster.need("nodes", _named_nodes)
     racks, rails, leaves, classes = (_domains(cluster, level, sizes) for level in ("rack", "rail", "leaf", "class"))
-    if not racks and cluster.has("nodes_per_rack"):
-        per_rack = cluster.need("nodes_per_rack", positive)
-        racks = {name: f"r{index // per_rack + 1:03d}" for index, name in enumerate(sizes)}
+    for named, level in ((racks, "rack"), (rails, "rail"), (leaves, "leaf")):
+        if not named and cluster.has(f"nodes_per_{level}"):
+            named.update(in_turn(list(sizes), level, cluster.need(f"nodes_per_{level}", positive)))
     nothing: dict[str, int] = {}
     cores = cluster.take("cpus", lambda each, where: _of_nodes(each, where, sizes, positive), nothing)
     cpu_milli = {name: number * 1_000 for name, number in cores.items()}
@@ -200,6 +200,12 @@ def _cluster(value: object, path: str) -> list[Node]:
         )
         for name, capacity in sizes.items()
     ]
+
+
+def in_turn(names: Sequence[str], level: str, each: int) -> dict[str, str]:
+    """By node, its rack, rail or leaf, where so many nodes that follow each other are in one."""
+    letter = {"rack": "r", "rail": "q", "leaf": "l"}[level]
+    return {name: f"{letter}{index // each + 1:03d}" for index, name in enumerate(names)}
 
 
 def _named_nodes(value: object, path: str) -> dict[str, int]:

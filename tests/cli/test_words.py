@@ -13,7 +13,7 @@ import click
 import pytest
 from allot import sentences, words
 from allot.commands.following import Harmless
-from allot.commands.nodes import devices
+from allot.commands.nodes import devices, table_of
 from allot.failures import Failure
 from allot.screen import Column, Screen, Table, clean, fitting
 
@@ -262,3 +262,22 @@ def test_a_device_of_which_a_part_is_free_is_drawn_half(held_milli: int, shared:
     assert devices(screen, row) == drawn
     if not shared:
         assert devices(screen, {"size_milli": 4_000, "held_milli": held_milli}) == drawn  # a portal of before
+
+
+def test_nodes_show_where_they_are_on_the_network_if_any_says(capsys: pytest.CaptureFixture[str]) -> None:
+    plain: dict[str, Any] = {"rack": None, "state": "healthy", "trouble": "", "drain_reason": "", "windows": [],
+        "runs": [], "size_milli": 2_000, "held_milli": 0}  # fmt: skip
+    placed = {"rack": "r1", "rail": "q1", "leaf": "l1", "gpu_class": "A100"}
+
+    def shown(width: int | None, **more: Any) -> list[list[str]]:
+        rows = [plain | {"name": "n1", **more}, plain | {"name": "n2", "rack": more.get("rack")}]
+        table_of(Screen(width, has_colour=False, has_blocks=False), rows, "gpu", NOW)
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    assert shown(None, **placed) == [
+        ["NODE", "RACK", "RAIL", "LEAF", "CLASS", "STATE", "GPUS"],
+        ["n1", "r1", "q1", "l1", "A100", "healthy", "0/2", ".."],
+        ["n2", "r1", "healthy", "0/2", ".."],
+    ]
+    assert shown(None)[0] == ["NODE", "STATE", "GPUS"]
+    assert shown(36, **placed)[0] == ["NODE", "RACK", "CLASS", "STATE", "GPUS"]  # the rail goes first, then the leaf

@@ -205,6 +205,9 @@ def test_runs_are_listed_and_filtered(lab: Laboratory, as_person: Callable) -> N
     own = client.get(f"{WORKLOADS}{lab.taken.code}/runs/").json()["results"]
     assert own == [each for each in every if each["workload"] == lab.taken.code]
     assert {each["preempted_by"] for each in own} >= {lab.taker.code}
+    for each in every:
+        assert [held["node"] for held in each["holds"]] == sorted(each["nodes"])
+        assert sum(len(held["devices"]) * held["milli"] for held in each["holds"]) == each["size_milli"]
 
 
 def test_the_number_of_queries_does_not_grow_with_rows(lab: Laboratory, as_person: Callable) -> None:

@@ -102,6 +102,10 @@ def test_two_halves_are_on_one_device_and_a_whole_one_beside_them(house: World) 
     )
     page = client_of("ana").get(f"/workloads/{waits.code}/").content.decode()
     assert "<td>h1, GPU 0</td>" in page
+    viewer = client_of("bo")
+    for row, devices, milli in ((rows[0], [0], 500), (rows[1], [1], 1_000)):
+        (found,) = viewer.get(f"/api/v1/workloads/{row.code}/runs/").json()["results"]
+        assert found["holds"] == [{"node": "h1", "devices": devices, "milli": milli}]
 
 
 def test_one_that_waits_is_told_where_the_most_is_free(house: World) -> None:

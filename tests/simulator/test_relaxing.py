@@ -98,6 +98,38 @@ def test_the_study_lays_waits_beside_gpu_hours(tmp_path: Path, capsys: pytest.Ca
         call_command("study", "sharing", "--spreading-cost", "no")
 
 
+def test_the_study_tells_how_close_together_gangs_ran(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node below the first of two leaves is taken: who knows of leaves goes below the second."""
+    gang = {"leaf": "A", "gpus": 16, "min_runtime": "1h", "duration": "1h"}
+    file = tmp_path / "leaves.json"
+    file.write_text(json.dumps({
+        "cluster": {"nodes": 4, "gpus_per_node": 8},
+        "tree": {"A": 1, "B": 1},
+        "workloads": [
+            {"id": "b", "leaf": "B", "submit": 0, "node": "n001", "gpus": 8, "min_runtime": "5h", "duration": "5h"},
+            {"id": "a", "submit": 60, **gang},
+        ],
+    }))  # fmt: skip
+    study = ("study", "locality", str(file), "--seeds", "1", "--processes", "1")
+    call_command(*study, "--nodes-per-leaf", "2", "--nodes-per-rail", "4", "--json")
+    rows = {row["way"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    told = {way: [row["gang_starts"], row["one_leaf"], row["one_rail"], row["one_rack"]] for way, row in rows.items()}
+    assert told.pop("1, blind to rails and leaves") == [1, [0, 0, 0], [1, 1, 1], None]
+    assert len(told) == 5
+    assert all(each == [1, [1, 1, 1], [1, 1, 1], None] for each in told.values())
+    call_command(*study, "--nodes-per-leaf", "2")
+    out = capsys.readouterr().out
+    assert "2 nodes to a leaf." in out
+    assert out.count("blind to rails and leaves") == 2
+    assert "in one rack" not in out
+    call_command(*study)
+    assert "blind" not in capsys.readouterr().out
+    with pytest.raises(CommandError, match="--nodes-per-rack: must be at least 1, but is 0"):
+        call_command(*study, "--nodes-per-rack", "0")
+    with pytest.raises(CommandError, match="--nodes-per-leaf: belongs to the study of locality"):
+        call_command("study", "sharing", "--nodes-per-leaf", "2")
+
+
 def test_nothing_that_came_is_told_as_nothing() -> None:
     found = relaxing.run(parse(json.dumps(world() | {"workloads": []})), relaxing.VARIANTS[0])
     assert (found["wait_mean_s"], found["price"], found["finished"]) == (None, None, 0)

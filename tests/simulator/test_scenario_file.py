@@ -70,6 +70,17 @@ def test_nodes_may_be_counted_and_racks_filled_in_order() -> None:
     ]
 
 
+def test_rails_and_leaves_may_be_filled_in_order_too() -> None:
+    counted = {"nodes": 4, "gpus_per_node": 4, "nodes_per_rack": 4, "nodes_per_rail": 3, "nodes_per_leaf": 2}
+    found = parse(json.dumps(scenario(cluster=counted)))
+    assert [(node.rack, node.rail, node.leaf) for node in found.nodes] == [
+        ("r001", "q001", "l001"),
+        ("r001", "q001", "l001"),
+        ("r001", "q001", "l002"),
+        ("r001", "q002", "l002"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "seconds"),
     [(90, 90), ("90s", 90), ("15m", 900), ("1h30m", 5_400), ("7d", 604_800), ("0h", 0), ("1d1h1m1s", 90_061)],

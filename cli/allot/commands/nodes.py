@@ -66,13 +66,14 @@ def nodes(app: App, *, cluster: str | None, trouble: bool) -> None:
 
 
 def table_of(screen: Screen, rows: list[Mapping[str, Any]], kind: str, at: datetime) -> None:
-    """One line for each."""
-    classes = any(row.get("gpu_class") for row in rows)
+    """One line for each; columns that say nothing of any are left out."""
     table = Table(
         [
             Column("NODE"),
             Column("RACK", spare=3),
-            *([Column("CLASS", spare=4)] if classes else []),
+            Column("RAIL", spare=6),
+            Column("LEAF", spare=5),
+            Column("CLASS", spare=4),
             Column("STATE"),
             Column(unit(kind).upper(), is_number=True),
             Column("", spare=1),
@@ -81,19 +82,18 @@ def table_of(screen: Screen, rows: list[Mapping[str, Any]], kind: str, at: datet
             Column("TROUBLE", is_text=True),
         ]
     )
-    state, until, trouble = (place + classes for place in (2, 5, 7))
     for row in rows:
         ends = [each["contract_ends_at"] for each in row["runs"] if each["contract_ends_at"]]
         last = max(ends, default=None)
         styles = {
-            f"c{state}": STATES.get(row["state"], "bad"),
-            f"c{until}": "" if last and parsed(last) > at else "dim",
-            f"c{trouble}": "bad" if row["trouble"] else "warn",
+            "c5": STATES.get(row["state"], "bad"),
+            "c8": "" if last and parsed(last) > at else "dim",
+            "c10": "bad" if row["trouble"] else "warn",
         }
         table.add(
             row["name"],
             row["rack"] or "",
-            *([row["gpu_class"] or ""] if classes else []),
+            *(row.get(each) or "" for each in ("rail", "leaf", "gpu_class")),  # which portals of before do not say
             row["state"],
             f"{amount(row['held_milli'])}/{amount(row['size_milli'])}",
             devices(screen, row),

@@ -65,7 +65,7 @@ OWN_OPTIONS: Mapping[str, Sequence[str]] = {
     "gaming": ("demand", "team", "restart_cost", "max_contract"),
     "network": ("minutes",),
     "packing": ("trace",),
-    "locality": ("spreading_cost",),
+    "locality": ("spreading_cost", "nodes_per_rack", "nodes_per_rail", "nodes_per_leaf"),
 }
 """Options that belong to one study alone."""
 PODS, NODES = "*pod_list*.csv", "*node_list*.csv"
@@ -102,6 +102,13 @@ class Command(CommandOnFiles):
         parser.add_argument(
             "--spreading-cost", choices=("yes", "no"), help="locality: what is spread takes longer, as published (yes)"
         )
+        for level in relaxing.CLOSE:
+            parser.add_argument(
+                f"--nodes-per-{level}",
+                type=int,
+                metavar="N",
+                help=f"locality: put so many nodes after each other in one {level}",
+            )
         parser.add_argument("--processes", type=int, metavar="N", help="at a time (default: one a core)")
         parser.add_argument("--html", metavar="OUT", help="write tables and plots as one HTML file")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -240,7 +247,14 @@ class Command(CommandOnFiles):
     def _locality(self, source: Source, about: str, seeds: Sequence[int], options: Mapping[str, Any]) -> None:
         costs = options["spreading_cost"] != "no"
         about += " What is spread takes longer." if costs else " Spreading costs nothing."
-        runs = [LocalityRun(seed, variant, costs) for variant in relaxing.VARIANTS for seed in seeds]
+        nodes_per = {level: each for level in relaxing.CLOSE if (each := options[f"nodes_per_{level}"]) is not None}
+        for level, each in nodes_per.items():
+            if each < 1:
+                fail(f"--nodes-per-{level}", f"must be at least 1, but is {each}")
+            about += f" {each:,} nodes to a {level}."
+        source = source._replace(nodes_per=nodes_per)
+        variants = relaxing.variants(source.of(seeds[0], seeds[0]))
+        runs = [LocalityRun(seed, variant, costs) for variant in variants for seed in seeds]
         found = self._carry_out(runs, source, options)
         self._hand_out(
             options,

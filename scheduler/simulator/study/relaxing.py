@@ -1,4 +1,8 @@
-"""Relaxing locality: what waits become shorter by spreading gangs over more nodes, and what that costs in GPU-hours."""
+"""Relaxing locality: what waits become shorter by spreading gangs over more nodes, and what that costs in GPU-hours.
+
+Where a scenario's nodes are in several racks, rails or leaves, also how close together gangs ran in each way, beside
+the same where a scheduler does not know of rails and leaves.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from scheduler.engine import locality
+from scheduler.engine import Node, locality
 
 from .. import finish_times
 from ..placements import with_locality
@@ -24,10 +28,14 @@ LABEL_WIDTH = 220
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to run a scenario: without levels, or with all owners allowing one. `level` is None without."""
+    """One way to run a scenario: without levels, or with all owners allowing one. `level` is None without.
+
+    With `blind` the scheduler is not told of rails and leaves.
+    """
 
     name: str
     level: int | None
+    blind: bool = False
 
 
 VARIANTS = (
@@ -36,19 +44,28 @@ VARIANTS = (
     Variant("1: then any rack", locality.ANY_RACK),
     Variant("2: then up to twice the nodes", locality.TWICE),
     Variant("3: then any number of nodes", locality.ANYWHERE),
+    Variant("1, blind to rails and leaves", locality.ANY_RACK, blind=True),
 )
+
+
+def variants(scenario: Scenario) -> Sequence[Variant]:
+    """Those that differ in a scenario."""
+    says = any(node.rail or node.leaf for node in scenario.nodes)
+    return [each for each in VARIANTS if says or not each.blind]
 
 
 def varied(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> Scenario:
     """The scenario under contracts, relaxed so."""
     relaxed = replace(with_locality(scenario, variant.level), scheduler="contracts")
+    if variant.blind:
+        relaxed = replace(relaxed, nodes=[replace(node, rail="", leaf="") for node in relaxed.nodes])
     return relaxed if variant.level is None else replace(relaxed, spreading_cost=spreading_cost)
 
 
 def run(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> dict[str, Any]:
     """Simulate one variant; its figures."""
     outcome = simulate(varied(scenario, variant, spreading_cost=spreading_cost))
-    return {"way": variant.name, **figures(outcome)}
+    return {"way": variant.name, **figures(outcome), **closeness(outcome, scenario.nodes)}
 
 
 def figures(outcome: Outcome) -> dict[str, Any]:
@@ -78,6 +95,24 @@ def figures(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def closeness(outcome: Outcome, nodes: Sequence[Node]) -> dict[str, Any]:
+    """Which part of the starts of gangs was below one leaf, in one rail and in one rack; None where nothing says so.
+
+    Args:
+        outcome: of a run.
+        nodes: as they are, whatever its scheduler was told of them.
+    """
+    by_name = {node.name: node for node in nodes}
+    node_milli = max(node.capacity_milli for node in nodes)
+    gangs = [run.holdings for run in outcome.runs if run.job.job.size_milli > node_milli]
+    found: dict[str, Any] = {"gang_starts": len(gangs)}
+    for level in CLOSE:
+        domains = {name: getattr(node, level) for name, node in by_name.items()}
+        close = sum(len({domains[name] or name for name in held}) == 1 for held in gangs)
+        found[f"one_{level}"] = close / len(gangs) if gangs and any(domains.values()) else None
+    return found
+
+
 def _wait_s(record: JobRecord, end_s: int) -> int:
     until_s = record.first_start_s
     if until_s is None:
@@ -89,6 +124,8 @@ def _is_spread(holdings: Mapping[str, int], record: JobRecord, node_milli: int) 
     return len(holdings) > locality.fewest_nodes(record.job.size_milli, node_milli)
 
 
+CLOSE = ("leaf", "rail", "rack")
+"""The domains of nodes, from the closest."""
 TOLD = ("wait_mean_s", "wait_p90_s", "gang_mean_s", "gang_p90_s", "completion_mean_s", "spread", "price", "gpu_h")
 """The figures of `table`, each with its spread over the seeds."""
 
@@ -98,10 +135,13 @@ def table(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = []
     for variant in VARIANTS:
         mine = [each for each in results if each["way"] == variant.name]
+        if not mine:
+            continue
         line: dict[str, Any] = {"way": variant.name, "scenarios": len(mine)}
-        for name in TOLD:
+        for name in (*TOLD, *(f"one_{level}" for level in CLOSE)):
             line[name] = least_middle_most(each[name] for each in mine)
-        line["finished"] = sum(each["finished"] for each in mine)
+        for name in ("finished", "gang_starts"):
+            line[name] = sum(each[name] for each in mine)
         found.append(line)
     return found
 
@@ -132,7 +172,24 @@ def tables(results: Sequence[Mapping[str, Any]]) -> list[Table]:
         ]
         for line in table(results)
     ]
-    return [Table("Waits and GPU-hours by how far all owners let their work be spread", HEAD, rows)]
+    waits = Table("Waits and GPU-hours by how far all owners let their work be spread", HEAD, rows)
+    close = _closeness_table(results)
+    return [waits] if close is None else [waits, close]
+
+
+def _closeness_table(results: Sequence[Mapping[str, Any]]) -> Table | None:
+    """How close together gangs ran; None where no node says where it is."""
+    lines = table(results)
+    known = [level for level in CLOSE if any(line[f"one_{level}"] for line in lines)]
+    if not known:
+        return None
+    rows = [
+        [line["way"], f"{line['gang_starts']:,}"]
+        + ["" if (part := line[f"one_{level}"]) is None else percent(part[1]) for level in known]
+        for line in lines
+    ]
+    head = ("locality", "starts of gangs", *(f"in one {level}" for level in known))
+    return Table("How close together gangs ran", head, rows)
 
 
 def _minutes(values: Sequence[float] | None) -> str:
