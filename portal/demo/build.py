@@ -23,8 +23,8 @@ from scheduler.services import history, policies, timeline, usage, utilization
 from scheduler.simulator import Scenario, simulate
 from scheduler.simulator.records import Outcome
 
-HERE_KNOBS = {"min_runtime_min_s": 60, "grace_s": 20, "pass_every_s": 5}
-"""On this machine's cluster things happen within minutes, so that they can be watched."""
+HERE_KNOBS = {"min_runtime_min_s": 60, "grace_s": 20, "pass_every_s": 5, "fraction_min_milli": 100}
+"""On this machine's cluster things happen within minutes, so that they can be watched, and notebooks share GPUs."""
 LEAD_TIME = timedelta(days=7)
 """The laboratory was founded so long before its first workload."""
 

@@ -18,7 +18,7 @@ from budgets import queries
 from budgets.models import BudgetNode, Cluster, LedgerEntry, Person, Role, RoleGrant
 from portal.demo.stream import APPETITE, KINDS, MINUTE_S, draft, environment, some_kind
 from scheduler.models import Device, Workload
-from scheduler.services import workloads
+from scheduler.services import policies, workloads
 
 MILLI = 1_000
 OVERSUBSCRIBED = 2
@@ -133,15 +133,18 @@ def _simulated(cluster: Cluster, chance: Random, only_debug: bool) -> Request:
     }
 
 
-def _real(_cluster: Cluster, chance: Random, only_debug: bool) -> Request:
+def _real(cluster: Cluster, chance: Random, only_debug: bool) -> Request:
     """Work for this machine: programs of portal/demo/programs, that run for minutes and mostly sleep."""
-    kinds = {"debug": _debug, "train": _train, "sweep": _sweep, "evaluate": _evaluate}
-    weights = (2, 5, 3, 2)
+    kinds = {"debug": _debug, "train": _train, "sweep": _sweep, "evaluate": _evaluate, "notebook": _notebook}
+    weights = (2, 5, 3, 2, 4)
     kind = "debug" if only_debug else chance.choices(list(kinds), weights=weights)[0]
-    size, contract_s, command, is_resumable = kinds[kind](chance)
+    size_milli, contract_s, command, is_resumable = kinds[kind](chance)
+    least_milli = policies.as_policy(policies.latest(cluster)).fraction_min_milli
+    if size_milli < MILLI and not 0 < least_milli <= size_milli:
+        size_milli = MILLI  # parts are not given out, or none so small
     return {
         "name": f"{kind}-{chance.randrange(1_000):03d}",
-        "size_milli": size * MILLI,
+        "size_milli": size_milli,
         "min_runtime_s": contract_s,
         "resumable": is_resumable,
         "priority": chance.choice((0, 0, 0, 10)),
@@ -151,23 +154,30 @@ def _real(_cluster: Cluster, chance: Random, only_debug: bool) -> Request:
 
 
 Asked = tuple[int, int, list[str], bool]
-"""Units, contract in seconds, command, resumable."""
+"""Thousandths of a GPU, contract in seconds, command, resumable."""
 
 
 def _debug(chance: Random) -> Asked:
     command = ["demo-debug", "--seconds", str(chance.randrange(5, 40)), *(["--fail"] if chance.random() < 0.2 else [])]
-    return chance.choice((1, 1, 2)), MINUTE_S, command, False
+    return chance.choice((1, 1, 2)) * MILLI, MINUTE_S, command, False
 
 
 def _train(chance: Random) -> Asked:
     size = chance.choice((1, 2, 4, 4, 8))
     steps = chance.randrange(2 * MINUTE_S, 10 * MINUTE_S)
-    return size, chance.choice((1, 2, 3)) * MINUTE_S, ["demo-train", "--steps", str(steps)], True
+    return size * MILLI, chance.choice((1, 2, 3)) * MINUTE_S, ["demo-train", "--steps", str(steps)], True
 
 
 def _sweep(chance: Random) -> Asked:
-    return chance.choice((1, 2)), 0, ["demo-sweep", "--pieces", str(chance.randrange(90, 480))], True
+    return chance.choice((1, 2)) * MILLI, 0, ["demo-sweep", "--pieces", str(chance.randrange(90, 480))], True
 
 
 def _evaluate(chance: Random) -> Asked:
-    return chance.choice((1, 2)), 2 * MINUTE_S, ["demo-evaluate", "--batches", str(chance.randrange(40, 200))], False
+    command = ["demo-evaluate", "--batches", str(chance.randrange(40, 200))]
+    return chance.choice((1, 2)) * MILLI, 2 * MINUTE_S, command, False
+
+
+def _notebook(chance: Random) -> Asked:
+    """A session that needs a part of one GPU, beside others."""
+    command = ["demo-session", "--minutes", str(chance.randrange(4, 12))]
+    return chance.choice((250, 250, 500)), chance.choice((2, 4)) * MINUTE_S, command, True
