@@ -55,7 +55,10 @@ def hand_out(*, cluster_id: int, started: Sequence[int], policy: Policy) -> None
 
 
 def variables_of(run: Run) -> dict[str, str]:
-    """What a run is told of its place, by the name of the variable; nothing where it has none."""
+    """What a run is told of its place, by the name of the variable; nothing where it has none.
+
+    Shift, period, and whether the place is to be kept, in this order.
+    """
     told: Mapping[str, Any] | None = run.time_shift
     if told is None:
         return {}

@@ -13,7 +13,7 @@ from budgets.models import Cluster, Person
 from budgets.queries import today
 from budgets.services import roles
 from scheduler.models import Event, LogChunk, Node, Rank, Run, SlurmAccount, SlurmJob, SlurmLink, Workload
-from scheduler.services import nodes, workloads
+from scheduler.services import nodes, policies, workloads
 from tests.slurm.cluster import SlurmSite
 from tests.slurm.conftest import Site, make_site, tidy
 
@@ -47,6 +47,26 @@ def test_a_gang_runs_on_the_nodes_that_the_engine_chose(site: Site) -> None:
     assert run.contract_ends_at is not None
     kept = LogChunk.objects.order_by("rank__index").values_list("rank__run", "rank__index", "text")
     assert [(at, rank, text.split()[0]) for at, rank, text in kept] == [(run.pk, 0, "0"), (run.pk, 1, "1")]
+
+
+def test_gangs_over_the_same_leaves_are_told_their_places_on_the_network(site: Site) -> None:
+    policies.change(cluster=site.cluster, knobs={"leaf_uplink_gbps": 50})
+    for name, leaf in (("n1", "leaf1"), ("n2", "leaf2"), ("n3", "leaf1"), ("n4", "leaf2")):
+        site.slurm.run("scontrol", "update", f"NodeName={name}", f"AvailableFeatures={leaf}")
+    site.until(lambda: site.node("n4").leaf == "leaf2")
+    places = 'echo "$ALLOTMENT_TIME_SHIFT_MS $ALLOTMENT_PERIOD_MS $ALLOTMENT_TIME_SHIFT_KEEPS"'
+    command = ("sh", "-c", f"allotment-align && {places} && sleep 60")
+    told = {}
+    for period_ms, sends in ((40, (30, 40)), (60, (50, 60))):
+        said = {"period_ms": period_ms, "phases": [{"from_ms": sends[0], "until_ms": sends[1], "gbps": 50}]}
+        gang = site.submit(*command, gpus=8, communication=said)
+        site.wait(gang, "running")
+        site.until(lambda gang=gang: len(site.printed(gang).splitlines()) == 2)
+        told[period_ms] = site.printed(gang).splitlines()
+        assert site.job(gang).comment.startswith(f"allotment:{site.link.token}:{gang.code}:{site.run(gang).pk}:shift=")
+    for features in ("ActiveFeatures=", "AvailableFeatures="):
+        site.slurm.run("scontrol", "update", "NodeName=n1,n2,n3,n4", features)
+    assert told == {40: ["0 40 1"] * 2, 60: ["10 60 1"] * 2}
 
 
 def test_a_gang_on_nodes_of_unequal_size_gets_all_of_each(slurm: SlurmSite, transactional_db: None) -> None:

@@ -1,6 +1,8 @@
 """What Slurm's commands print is read strictly: every fault names its line and column, and nothing else is raised."""
 
 import contextlib
+import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from scheduler.executors.slurm import Unreadable, accounts, commands, history, jobs, nodes, reading
-from scheduler.executors.slurm.script import script_of
+from scheduler.executors.slurm.script import ALIGN, script_of
 
 SQUEUE = (
     "7|RUNNING|ada|lab|gpu|1|2|cpu=2,node=2,gres/gpu=8,gres/gpu:h100=8|2026-11-29T20:25:25|2026-11-29T20:25:27"
@@ -55,8 +57,10 @@ def test_nodes_are_read_with_what_they_hold_and_a_reason_cannot_pose_as_a_state(
     assert node.flags == {"MIXED", "DRAIN", "NOT_RESPONDING"}
     assert (node.is_drained, node.is_silent, node.is_down) == (True, True, False)
     assert node.reason.startswith("fan | broke = yes")
-    (placed,) = nodes.with_racks([node], {})
-    assert placed.rack == "rack7"
+    (placed,) = nodes.with_places([node], {})
+    assert (placed.rack, placed.rail, placed.leaf) == ("rack7", "", "")
+    (wired,) = nodes.with_places([replace(node, features=["leaf2", "rail1", "h100"])], {"n2": "sw"})
+    assert (wired.rack, wired.rail, wired.leaf) == ("sw", "rail1", "leaf2")
     racks = nodes.read_topology("SwitchName=a Level=0 Nodes=n[1-2]\nSwitchName=top Level=1 Nodes=n[1-2] Switches=a\n")
     assert racks == {"n1": "a", "n2": "a"}
     again = nodes.read_sinfo("sinfo", "n1|idle|32|64000|gpu:8|(null)|none|\nn1|idle|32|64000|gpu:8|(null)|none|\n")
@@ -164,6 +168,37 @@ def test_a_script_quotes_whatever_it_is_given() -> None:
     assert commands.parse_submitted("12;test\n") == 12
     with pytest.raises(ValueError, match="sbatch printed"):
         commands.parse_submitted("Submitted batch job 12")
+
+
+@pytest.mark.parametrize(
+    ("mark", "text"),
+    [
+        (commands.Mark("abcdef0123", "A3-1", 7), "allotment:abcdef0123:A3-1:7"),
+        (commands.Mark("abcdef0123", "A3-1", 7, 30), "allotment:abcdef0123:A3-1:7:stop=30"),
+        (commands.Mark("abcdef0123", "A3-1", 7, shift="10/60/1"), "allotment:abcdef0123:A3-1:7:shift=10/60/1"),
+        (commands.Mark("abcdef0123", "A3-1", 7, 5, "0/60/"), "allotment:abcdef0123:A3-1:7:shift=0/60/:stop=5"),
+    ],
+)
+def test_a_comment_says_whose_a_job_is_where_its_run_lies_and_when_it_must_be_gone(
+    mark: commands.Mark, text: str
+) -> None:
+    assert (str(mark), commands.mark_of(text)) == (text, mark)
+    assert commands.mark_of(f"{text}:") is None
+    job = commands.Submission(mark, commands.Shape(1, 1), ["train"], {}, aligns=True)
+    lines = script_of(job).splitlines()
+    reads = lines[
+        lines.index('mark="${mark%%:stop=*}"') : lines.index("esac", lines.index('mark="${mark%%:stop=*}"')) + 1
+    ]
+    says = 'echo "${mark##*:} $ALLOTMENT_TIME_SHIFT_MS $ALLOTMENT_PERIOD_MS $ALLOTMENT_TIME_SHIFT_KEEPS"'
+    program = "\n".join([f"mark={text}", *reads, says])
+    told = subprocess.run(["/bin/sh", "-c", program], env={}, capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["7", *filter(None, mark.shift.split("/"))]
+
+
+def test_only_who_may_be_shifted_is_brought_the_program_that_keeps_places() -> None:
+    job = commands.Submission(commands.Mark("abcdef0123", "A3-1", 0), commands.Shape(1, 1), ["train"], {})
+    assert ALIGN.read_text() in script_of(replace(job, aligns=True))
+    assert "allotment-align" not in script_of(job)
 
 
 def test_a_gang_in_equal_parts_asks_for_so_much_of_each_node_and_shares_it() -> None:

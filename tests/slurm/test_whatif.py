@@ -50,7 +50,7 @@ RECORDS = "\n".join(
 
 def test_records_become_a_scenario_and_what_really_happened() -> None:
     jobs, tree = history.read("sacct", RECORDS), accounts.read("sacctmgr", ASSOC)
-    seen = nodes.with_racks(nodes.read_sinfo("sinfo", SINFO), {})
+    seen = nodes.with_places(nodes.read_sinfo("sinfo", SINFO), {})
     past, text = past_of(jobs, tree, seen, Choices())
     file = json.loads(text)
     assert file["cluster"] == {"nodes": {"n1": 8, "n2": 8}, "racks": {"rack1": ["n1", "n2"]}}

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 PREFIX = "allotment"
 MARK = re.compile(
-    rf"{PREFIX}:([a-z0-9]{{8,40}}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}):([0-9]{{1,18}})(?::stop=([0-9]{{1,9}}))?"
+    rf"{PREFIX}:([a-z0-9]{{8,40}}):([A-Za-z0-9][A-Za-z0-9_.-]{{0,63}}):([0-9]{{1,18}})"
+    r"(?::shift=([0-9]{1,9}/[0-9]{1,9}/1?))?(?::stop=([0-9]{1,9}))?"
 )
 DRAIN_MARK = "allotment:"
 """How a drain begins that we asked for; others are an admin's, and never ended by us."""
@@ -21,16 +22,22 @@ DRAIN_MARK = "allotment:"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What the comment of a job of ours says; `stop_s`, once it was told to stop: how soon it must be gone."""
+    """What the comment of a job of ours says.
+
+    `stop_s`, once it was told to stop: how soon it must be gone. `shift`, where its run has a place on the network:
+    shift and period in ms and "1" if it is to be kept, between slashes.
+    """
 
     token: str
     workload: str
     run: int
     stop_s: int | None = None
+    shift: str = ""
 
     def __str__(self) -> str:
+        shift = f":shift={self.shift}" if self.shift else ""
         stop = "" if self.stop_s is None else f":stop={self.stop_s}"
-        return f"{PREFIX}:{self.token}:{self.workload}:{self.run}{stop}"
+        return f"{PREFIX}:{self.token}:{self.workload}:{self.run}{shift}{stop}"
 
 
 def mark_of(comment: str) -> Mark | None:
@@ -38,7 +45,7 @@ def mark_of(comment: str) -> Mark | None:
     match = MARK.fullmatch(comment)
     if match is None:
         return None
-    return Mark(match[1], match[2], int(match[3]), None if match[4] is None else int(match[4]))
+    return Mark(match[1], match[2], int(match[3]), None if match[5] is None else int(match[5]), match[4] or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class Submission:
         grace_s: what it gets for that where nothing else is said.
         checkpoint: where it writes its checkpoint, in its directory; may be empty.
         restores: whether the command is the one that restores what was saved.
+        aligns: whether its runs may be given a place on the network, which allotment-align then keeps.
     """
 
     mark: Mark
@@ -92,6 +100,7 @@ class Submission:
     grace_s: int = 60
     checkpoint: str = ""
     restores: bool = False
+    aligns: bool = False
 
 
 def submit(job: Submission, script: str) -> list[str]:

@@ -36,6 +36,8 @@ class SlurmNode:
     partitions: Sequence[str] = ()
     reason: str = ""
     rack: str = ""
+    rail: str = ""
+    leaf: str = ""
 
     @property
     def is_down(self) -> bool:
@@ -151,11 +153,16 @@ def read_topology(text: str) -> dict[str, str]:
     return racks
 
 
-def with_racks(nodes: Sequence[SlurmNode], racks: Mapping[str, str]) -> list[SlurmNode]:
-    """The nodes with their racks: by topology, or else by a feature that begins with "rack"."""
+def with_places(nodes: Sequence[SlurmNode], racks: Mapping[str, str]) -> list[SlurmNode]:
+    """The nodes with their racks: by topology, or else by a feature that begins with "rack".
+
+    Below which leaf they are, and in which rail, features alone say, which begin with these words.
+    """
+
+    def said(node: SlurmNode, word: str) -> str:
+        return next((each for each in node.features if each.startswith(word)), "")
+
     return [
-        replace(
-            node, rack=racks.get(node.name) or next((each for each in node.features if each.startswith("rack")), "")
-        )
+        replace(node, rack=racks.get(node.name) or said(node, "rack"), rail=said(node, "rail"), leaf=said(node, "leaf"))
         for node in nodes
     ]

@@ -7,12 +7,16 @@ OWN_FOLDER.
 A session is told by SIGUSR1 to the script alone (`scancel --batch`): its ranks notice nothing yet. The comment of its
 job says how soon it must be gone. The save command runs beside each rank, as a step that shares what the job holds;
 then the ranks get SIGTERM, and what is left of them is ended before Slurm would be told to.
+
+The comment also says where on the network a run was shifted to. Its training loop keeps that place with
+allotment-align, which is Python, as such loops are, and comes with the script.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 from scheduler.executors.agent_config import SYSTEM_PATH
 from scheduler.executors.slurm.commands import Submission
@@ -83,7 +87,17 @@ def script_of(job: Submission, programs: str = "") -> str:
         patience=PATIENCE,
         own=OWN_FOLDER,
         report=REPORT,
+        aligning=ALIGNING.format(own=OWN_FOLDER, align=ALIGN.read_text(encoding="utf-8")) if job.aligns else "",
     )
+
+
+ALIGN = Path(__file__).parent.parent / "programs" / "allotment_align.py"
+ALIGNING = """\
+program={own}/bin/allotment-align
+cat > $program.$$ <<'END'
+{align}END
+chmod 755 $program.$$ && mv $program.$$ $program
+"""
 
 
 REPORT = r"""#!/bin/sh
@@ -144,12 +158,17 @@ program={own}/bin/allotment-report
 cat > $program.$$ <<'END'
 {report}END
 chmod 755 $program.$$ && mv $program.$$ $program
-tries=0
+{aligning}tries=0
 until mark=$(squeue --noheader --jobs="$SLURM_JOB_ID" -o %k) && [ -n "$mark" ]; do
     tries=$((tries + 1)); [ $tries -lt {patience} ] || exit {fenced}
     sleep 2
 done
 mark="${{mark%%:stop=*}}"
+case "$mark" in *:shift=*)
+    place="${{mark##*:shift=}}"; mark="${{mark%%:shift=*}}"
+    export ALLOTMENT_TIME_SHIFT_MS="${{place%%/*}}" ALLOTMENT_TIME_SHIFT_KEEPS="${{place##*/}}"
+    place="${{place#*/}}"; export ALLOTMENT_PERIOD_MS="${{place%%/*}}" ;;
+esac
 export ALLOTMENT_RUN="${{mark##*:}}" ALLOTMENT_WORKLOAD={workload} ALLOTMENT_DEVICES={devices}
 export ALLOTMENT_DIRECTORY="$PWD" ALLOTMENT_GRACE_S={grace} ALLOTMENT_RESTORED={restored}
 checkpoint={checkpoint}; export ALLOTMENT_CHECKPOINT="${{checkpoint:+$PWD/$checkpoint}}" PATH="$PWD/{own}/bin:$PATH"

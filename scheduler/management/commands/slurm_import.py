@@ -52,7 +52,7 @@ class Command(BaseCommand):
             )
             seen = self._read(
                 options["sinfo"],
-                lambda name, text: slurm_nodes.with_racks(slurm_nodes.read_sinfo(name, text), {}),
+                lambda name, text: slurm_nodes.with_places(slurm_nodes.read_sinfo(name, text), {}),
                 lambda: look.read_nodes(link, caller),
             )
             first = now - timedelta(days=max(1, options["days"]))

@@ -69,7 +69,7 @@ class Command(CommandOnFiles):
         tree = None if options["sacctmgr"] is None else _read(options["sacctmgr"], accounts.read)
         seen = None if options["sinfo"] is None else _read(options["sinfo"], nodes.read_sinfo)
         if seen is not None:
-            seen = nodes.with_racks(seen, {})
+            seen = nodes.with_places(seen, {})
         try:
             past, text = past_of(jobs, tree, seen, choices)
         except (NothingThere, ScenarioError) as error:

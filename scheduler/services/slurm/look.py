@@ -107,7 +107,7 @@ def read_nodes(link: SlurmLink, caller: Caller) -> list[slurm_nodes.SlurmNode]:
         if "opology" not in str(error):
             raise
         racks = {}
-    return slurm_nodes.with_racks(seen, racks)
+    return slurm_nodes.with_places(seen, racks)
 
 
 def _carry_out(link: SlurmLink, caller: Caller, desk: works.Desk, now: datetime, is_glance: bool) -> None:

@@ -65,6 +65,7 @@ def _registered(cluster: Cluster, node: SlurmNode, row: Node | None, now: dateti
     cpu_milli = node.cpus * 1_000
     is_same = row is not None and (
         (row.rack.name if row.rack else "") == node.rack
+        and (row.rail, row.leaf) == (node.rail, node.leaf)
         and (row.cpu_milli, row.memory_mib, row.gpu_class) == (cpu_milli, node.memory_mib, node.gpu_model)
         and row.size == devices  # type: ignore[attr-defined]
     )
@@ -75,6 +76,8 @@ def _registered(cluster: Cluster, node: SlurmNode, row: Node | None, now: dateti
         name=node.name,
         devices=devices,
         rack=node.rack,
+        rail=node.rail,
+        leaf=node.leaf,
         cpu_milli=cpu_milli,
         memory_mib=node.memory_mib,
         gpu_class=node.gpu_model,

@@ -14,6 +14,7 @@ from scheduler.executors.slurm import commands
 from scheduler.executors.slurm.commands import Mark
 from scheduler.executors.slurm.jobs import ENDED, WAITING, Job
 from scheduler.models import Run, SlurmJob, Workload
+from scheduler.services import shifts
 from scheduler.services.slurm import checkpoints
 from scheduler.services.slurm.jobs import TERMINATED, Ours
 from scheduler.services.slurm.submitting import restores, submit, submit_ahead
@@ -95,7 +96,7 @@ def _bind(works: Works, desk: Desk, row: SlurmJob, run: Run, *, restarts: int) -
 
 
 def _release(works: Works, desk: Desk, row: SlurmJob, run: Run) -> None:
-    mark = Mark(works.link.token, run.workload.code, run.pk)
+    mark = Mark(works.link.token, run.workload.code, run.pk, shift="/".join(shifts.variables_of(run).values()))
     desk.order(commands.choose(row.job_id, mark, works.nodes(run)), commands.release(row.job_id))
 
 

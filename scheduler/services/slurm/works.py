@@ -110,6 +110,7 @@ class Works:
             grace_s=self.grace_s,
             checkpoint=workload.checkpoint,
             restores=restores,
+            aligns=workload.communication is not None,
         )
 
     @cached_property
