@@ -68,7 +68,8 @@ def own_counters(monkeypatch: pytest.MonkeyPatch) -> None:
 def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test begins as a new process does: what one remembers of a cluster or of a broker was another test's."""
     monkeypatch.setattr(moments, "_kept", {})
-    monkeypatch.setattr(moments, "_seen", {})
+    monkeypatch.setattr(moments, "_told", {})
+    monkeypatch.setattr(moments, "_renewed", {})
     monkeypatch.setattr(events, "_no_broker_until_s", float("-inf"))
     monkeypatch.setattr(events, "_woken_s", {})
     yield

@@ -15,8 +15,9 @@ from django.utils.translation import get_language, gettext
 from budgets.authority import INSIDE_ROLES, nodes_with
 from budgets.models import BudgetNode, Cluster, Person
 from budgets.queries import TreeRow, today, tree_on
-from portal import formats, order_words
+from portal import formats, order_words, queue_rows
 from portal.pages import CHOICES_OFFERED, Live, Page, cluster_named, clusters, is_part, render_live, whole_number
+from portal.pieces import rendered
 from scheduler.models import Workload
 from scheduler.queries import queue
 from scheduler.queries.levels import Level, Levels
@@ -42,22 +43,27 @@ class Queue(Page):
         among = clusters()
         where = cluster_named(cluster, among)
         now = datetime.now(UTC)
-        moment = moment_of(where, now, is_poll=is_part(request))
-        tree = tree_offered(request, where, moment)
+        with moment_of(where, now, "queue", is_poll=is_part(request)) as moment:
+            return self.at(moment, request, where, among, now)
+
+    def at(
+        self, moment: Moment, request: HttpRequest, cluster: Cluster, among: list[Cluster], now: datetime
+    ) -> HttpResponse:
+        """What it says of that moment."""
+        tree = tree_offered(request, cluster, moment)
         filters = filters_of(request, {row.node.code for row in tree or ()})
         number = whole_number(request, "page", 1)
-        page = page_of(where, number, filters, moment)
+        page = page_of(cluster, number, filters, moment)
         person: Person = request.user  # type: ignore[assignment]
         inside = leaves_seen_on(page, person)
         context = {
             "here": "queue",
             "clusters": among,
-            "cluster": where,
+            "cluster": cluster,
             "page": page,
             "totals": page.totals,
             "goes_first": order_words.goes_first(page.policy),
             "first": next((row for row in page.rows if row.place == 1), None) if page.number == 1 else None,
-            "inside": inside,
             "tree": None if tree is None or len(tree) > CHOICES_OFFERED else [row for row in tree if row.depth],
             "classes": Workload.Class.choices,
             "refresh_s": REFRESH_S,
@@ -65,7 +71,8 @@ class Queue(Page):
         }
 
         def live() -> Live:
-            made = context | {"numbers": numbers_of(request, page)}
+            rows = rendered("queue/_row.html", queue_rows.shown_rows(page, person.pk, inside, now))
+            made = context | {"rows": rows, "numbers": numbers_of(request, page)}
             return Live(render_to_string("queue/_live.html", made, request=request))
 
         if filters.find:
@@ -92,14 +99,16 @@ def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
     if (known := _numbers.get(key)) is not None:
         return known
     levels = shown_levels(page.levels.rows)
+    order = page.policy.tree_order
+    rows = queue_rows.shown_levels(levels, page.cluster, order, is_holding=bool(among))
     context = {
         "cluster": page.cluster,
-        "levels": levels,
+        "rows": rendered("queue/_level.html", rows),
         "levels_left_off": len(page.levels.rows) - len(levels),
         "lookback_days": page.window_s // 86_400,
         "use_decays": decays,
         "among": among,
-        "tree_order": page.policy.tree_order,
+        "tree_order": order,
         "served_said": served_said(page.levels),
     }
     made = render_to_string("queue/_numbers.html", context, request)

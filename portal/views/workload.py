@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
@@ -41,6 +41,7 @@ from scheduler.services.runs import HOLDING_STATES
 REFRESH_S = 10
 """How often the page asks again while its workload is not over: as often as a pass is made."""
 STOP_POLLING = 286
+RELATIONS = ("cluster", "leaf", "owner", "after", "advice")
 LOG_TAIL_CHARS = 20_000
 LOG_CHUNKS_READ = 40
 EVENT_WORDS = {
@@ -76,21 +77,11 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Sibling:
-    """A level among its siblings, as the page shows it; whether it stands aside, since nothing waits there."""
-
-    code: str
-    is_dim: bool
-    said: SafeString
-
-
-@dataclass(frozen=True, slots=True)
 class ShownStep:
-    """A level on the way to the leaf, and its siblings in the order in which they are served."""
+    """A level on the way to the leaf, and its siblings in the order in which they are served, a line for each."""
 
     node: Level
-    mine: Level
-    siblings: Sequence[Sibling]
+    siblings: SafeString
     words: str
 
 
@@ -99,14 +90,18 @@ class WorkloadPage(Page):
 
     def get(self, request: HttpRequest, code: str) -> HttpResponse:
         """The whole page, or its live part."""
-        workload = workload_named(code)
+        workload = workload_named(code, ("cluster", "leaf"))
         self.allow("workload.see", workload)
         now = timezone.now()
-        moment = moment_of(workload.cluster, now, is_poll=is_part(request))
+        with moment_of(workload.cluster, now, "workload", is_poll=is_part(request)) as moment:
+            return self.at(moment, request, workload, now)
+
+    def at(self, moment: Moment, request: HttpRequest, workload: Workload, now: datetime) -> HttpResponse:
+        """What it says of it at that moment of its cluster."""
         told = explanation(workload, now, shared(moment, "present", lambda: present_of(workload.cluster)))
         person: Person = request.user  # type: ignore[assignment]
         inside = may(person, "workload.see_inside", workload)
-        said = foretold_of(told)
+        said = foretold_of(told, lambda: shared(moment, "forecast", lambda: forecast.latest_of(workload.cluster, now)))
         context = {
             "here": "queue",
             "workload": workload,
@@ -249,23 +244,24 @@ class CancelWorkload(Page):
         return render_page(request, "cancel", context, status=status)
 
 
-def workload_named(code: str) -> Workload:
-    """The workload of that id.
+def workload_named(code: str, relations: Sequence[str] = RELATIONS) -> Workload:
+    """The workload of that id, with what it belongs to.
 
     Raises:
         Http404: there is none.
     """
-    workload = Workload.objects.filter(code=code).select_related("cluster", "leaf", "owner", "after", "advice").first()
+    workload = Workload.objects.filter(code=code).select_related(*relations).first()
     if workload is None:
         raise Http404(gettext("There is no workload {code!r}.").format(code=code))
     return workload
 
 
-def foretold_of(told: Explanation) -> Said | None:
+def foretold_of(told: Explanation, known: Callable[[], forecast.Latest] | None = None) -> Said | None:
     """The forecast of one that waits and was promised nothing; who looks has a fresh one made."""
     if told.workload.state != Workload.State.QUEUED or told.certain_at is not None:
         return None
-    return said_of(forecast.of_workload(told.workload, told.waits_since, told.now), told.now)
+    latest = known() if known is not None else None
+    return said_of(forecast.of_workload(told.workload, told.waits_since, told.now, latest), told.now)
 
 
 def can_cancel(person: Person, workload: Workload) -> bool:
@@ -283,33 +279,41 @@ def can_release(person: Person, workload: Workload) -> bool:
 def shown_steps(told: Explanation, moment: Moment) -> list[ShownStep]:
     """From the root down. The siblings of a level are the same for all workloads below it, so they are said once."""
     is_funded = told.workload.min_runtime_s > 0
-    return [
-        ShownStep(
-            step.node,
-            step.mine,
-            shared(
-                moment,
-                ("siblings", get_language(), step.node.code, is_funded),
-                partial(siblings_of, step.siblings, is_funded=is_funded),
-            ),
-            turn_said(step.mine) if is_funded else "",
-        )
-        for step in told.steps
-    ]
+    found = []
+    for step in told.steps:
+        key = ("siblings", get_language(), step.node.code, is_funded)
+        lines = shared(moment, key, partial(siblings_of, step.siblings, is_funded=is_funded))
+        mine = {step.mine.code: marked(lines[step.mine.code])}
+        turn = turn_said(step.mine) if is_funded else ""
+        found.append(ShownStep(step.node, SafeString("".join({**lines, **mine}.values())), turn))
+    return found
 
 
-def siblings_of(levels: Sequence[Level], *, is_funded: bool) -> list[Sibling]:
-    """Funded work is ordered by what was served, unallocated work by the free cycles that it had."""
+def siblings_of(levels: Sequence[Level], *, is_funded: bool) -> dict[str, SafeString]:
+    """A line for each, by code. Funded work is ordered by what was served, unallocated work by the free cycles that it
+    had; where nothing funded waits, the line stands aside.
+    """
     if not is_funded:
         levels = sorted(levels, key=lambda level: (level.uncharged is None, level.uncharged or 0, level.code))
-    found = []
+    found = {}
     for level in levels:
         is_dim = is_funded and not level.waiting
         part = level.served if is_funded else level.uncharged
         aside = gettext(", nothing waits") if is_dim else ""
-        said = format_html("<span>{}</span><span>{}{}</span>{}", chip(level), level.name, aside, served_bar(part))
-        found.append(Sibling(level.code, is_dim, said))
+        found[level.code] = format_html(
+            '<div class="sib{}"><span>{}</span><span>{}{}</span>{}</div>',
+            " dim" if is_dim else "",
+            chip(level),
+            level.name,
+            aside,
+            served_bar(part),
+        )
     return found
+
+
+def marked(line: SafeString) -> SafeString:
+    """The line of the level that leads to the workload."""
+    return SafeString(line.replace('"sib', '"sib me', 1))
 
 
 def served_bar(part: Fraction | None) -> SafeString:

@@ -9,10 +9,11 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from django.db.models import QuerySet
+
 from budgets.models import Cluster
 from scheduler.models import Workload
 from scheduler.queries.levels import Level, Levels
-from scheduler.queries.queue import waiting
 
 MOST = 10_000
 """Those in the order that are looked at; beyond that the numbers are "at least"."""
@@ -42,9 +43,9 @@ class Group:
 
 
 class InOrder(NamedTuple):
-    """One who has a place in the order."""
+    """One who waits; those who have a place in the order have it by the last pass."""
 
-    place: int
+    place: int | None
     pk: int
     code: str
     name: str
@@ -55,10 +56,19 @@ class InOrder(NamedTuple):
     submitted_at: datetime
 
 
+def queued(cluster: Cluster) -> QuerySet[Workload]:
+    """All who wait there and are not held."""
+    return Workload.objects.filter(cluster=cluster, state=Workload.State.QUEUED)
+
+
+def in_order(rows: QuerySet[Workload]) -> list[InOrder]:
+    """What is said of these. One query."""
+    return list(map(InOrder._make, rows.values_list(*InOrder._fields)))
+
+
 def order_of(cluster: Cluster) -> list[InOrder]:
     """The first MOST who wait and have a place, by place. One query."""
-    rows = waiting(cluster).filter(state=Workload.State.QUEUED, place__isnull=False).order_by("place")
-    return list(map(InOrder._make, rows.values_list(*InOrder._fields)[:MOST]))
+    return in_order(queued(cluster).filter(place__isnull=False).order_by("place")[:MOST])
 
 
 def before(order: Sequence[InOrder], workload: Workload) -> Sequence[InOrder]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from budgets.models import Cluster
 from scheduler.models import Forecast, ForecastStart, Workload
 from scheduler.services.emergency import STOPPED
 from scheduler.services.forecasts import SOON, TrackRecord, look, track_record
@@ -55,18 +56,32 @@ class Foretold:
         return self.state == Forecast.State.FAILED
 
 
-def of_workload(workload: Workload, since: datetime, now: datetime, *, asks: bool = True) -> Foretold:
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """What the forecasts of all workloads of a cluster go by: the last one, if any, and how good they have been."""
+
+    forecast: Forecast | None
+    record: TrackRecord
+
+
+def latest_of(cluster: Cluster, now: datetime) -> Latest:
+    """As it is now; a fresh forecast is asked for where the last one is old, as somebody looks."""
+    return Latest(look(cluster, now=now), track_record(cluster))
+
+
+def of_workload(workload: Workload, since: datetime, now: datetime, known: Latest | None = None) -> Foretold:
     """The forecast for one that waits.
 
     Args:
         workload: which; of one that does not wait, or that waits on a stopped cluster, nothing is foretold.
         since: since when it waits: an older forecast was about another wait of it.
         now: what lies before is over.
-        asks: whether a fresh forecast is asked for where the last one is old, as somebody looks.
+        known: what is known of its cluster's forecasts; else it is looked for.
     """
     if workload.state != Workload.State.QUEUED or workload.reason_code == STOPPED:
         return Foretold()
-    latest = look(workload.cluster, now=now) if asks else _latest(workload)
+    known = known or latest_of(workload.cluster, now)
+    latest, record = known.forecast, known.record
     if latest is None:
         return Foretold()
     percent = WHOLE_PERCENT * latest.draws // latest.draws_wanted if latest.draws_wanted else 0
@@ -82,8 +97,7 @@ def of_workload(workload: Workload, since: datetime, now: datetime, *, asks: boo
         .order_by("-forecast__id")
         .first()
     )
-    record = track_record(workload.cluster)
-    if start is None and asks and latest.at is not None and latest.at < since:
+    if start is None and latest.at is not None and latest.at < since:
         latest = look(workload.cluster, fresh_for=SOON, now=now) or latest
     if start is None or start.forecast.at is None or start.forecast.at + _horizon(start) <= now:
         return Foretold(latest.state, percent, latest.error, record=record)
@@ -108,7 +122,3 @@ def of_workload(workload: Workload, since: datetime, now: datetime, *, asks: boo
 
 def _horizon(start: ForecastStart) -> timedelta:
     return timedelta(seconds=start.forecast.horizon_s)
-
-
-def _latest(workload: Workload) -> Forecast | None:
-    return Forecast.objects.filter(cluster=workload.cluster_id, looks_back=False).order_by("-id").first()

@@ -17,11 +17,10 @@ from django.utils import timezone
 from budgets.models import Cluster
 from scheduler.engine import Policy
 from scheduler.models import Claim, Decision, Event, Pass, Reservation, Run, Workload
-from scheduler.queries.ahead import MOST, Group, InOrder, before, groups, order_of
+from scheduler.queries.ahead import MOST, Group, InOrder, before, groups, in_order, order_of, queued
 from scheduler.queries.delays import Delay, of_workload
 from scheduler.queries.levels import Level, Levels, latest_pass, levels_of
 from scheduler.queries.preempted import Preemption, RunLine, names_in, preemptions_of, runs_of
-from scheduler.queries.queue import waiting
 from scheduler.services import policies
 
 AHEAD_SHOWN = 10
@@ -123,19 +122,23 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What the explanations of all workloads of a cluster go by: its last pass, the levels, promises and the order."""
+    """What the explanations of all workloads of a cluster go by: its last pass, the levels, promises, the order, and
+    the plans that wait for others to leave, by workload.
+    """
 
     last: Pass | None
     levels: Levels
     promises: Sequence[Reservation]
     order: Sequence[InOrder]
+    claims: Mapping[int, Claim]
 
 
 def present_of(cluster: Cluster) -> Present:
     """As it is now."""
     last = latest_pass(cluster)
     promises = Reservation.objects.filter(cluster=cluster, ended_at=None).order_by("starts_at", "pk")
-    return Present(last, levels_of(cluster, last), list(promises), order_of(cluster))
+    claims = {each.workload_id: each for each in Claim.objects.filter(cluster=cluster, ended_at=None)}
+    return Present(last, levels_of(cluster, last), list(promises), order_of(cluster), claims)
 
 
 def explanation(workload: Workload, now: datetime | None = None, present: Present | None = None) -> Explanation:
@@ -151,7 +154,7 @@ def explanation(workload: Workload, now: datetime | None = None, present: Presen
     certain = {each.workload_id: each.starts_at + timedelta(seconds=policy.grace_s) for each in promises}
     ahead = before(at.order, workload)
     rows = list(Run.objects.filter(workload=workload).select_related("preempted_by").order_by("number"))
-    claim = Claim.objects.filter(workload=workload, ended_at=None).first()
+    claim = at.claims.get(workload.pk)
     told = Decision.objects.filter(workload=workload, action="preempt").select_related("by", "run").order_by("pk")
     decisions = list(told) if rows else []
     numbers = {run.pk: run.number for run in rows}
@@ -176,7 +179,7 @@ def explanation(workload: Workload, now: datetime | None = None, present: Presen
         waits_for=[] if claim is None else _codes_of(Run.objects.filter(pk__in=claim.waits_for)),
         runs=runs_of(rows, instant),
         preemptions=preemptions_of(decisions, rows, names_in(levels)) if decisions else [],
-        took_from=_codes_of(Run.objects.filter(preempted_by=workload)),
+        took_from=_codes_of(Run.objects.filter(preempted_by=workload)) if rows or claim is not None else [],
         events=_events(workload, numbers),
         delays=of_workload(workload, instant),
     )
@@ -187,19 +190,19 @@ def _steps(levels: Levels, leaf: Level | None) -> list[Step]:
     return [Step(node, child, levels.children(node.code)) for node, child in pairwise(path)]
 
 
-def _of_same_leaf(workload: Workload) -> list[Workload]:
+def _of_same_leaf(workload: Workload) -> list[InOrder]:
     """The first who wait in its leaf, in the leaf's order."""
     funded = {"min_runtime_s__gt": 0} if workload.min_runtime_s else {"min_runtime_s": 0}
-    rows = waiting(workload.cluster).filter(state="queued", leaf=workload.leaf_id, **funded)
-    return list(rows.order_by("-priority", "submitted_at", "code")[:AHEAD_SHOWN])
+    rows = queued(workload.cluster).filter(leaf=workload.leaf_id, **funded)
+    return in_order(rows.order_by("-priority", "submitted_at", "code")[:AHEAD_SHOWN])
 
 
 def _count_ahead(workload: Workload) -> int:
     """All of them, where they are more than were looked at."""
-    return waiting(workload.cluster).filter(state="queued", place__lt=workload.place).count()
+    return queued(workload.cluster).filter(place__lt=workload.place).count()
 
 
-def _neighbour(row: Workload | InOrder, levels: Levels, certain: Mapping[int, datetime]) -> Neighbour:
+def _neighbour(row: InOrder, levels: Levels, certain: Mapping[int, datetime]) -> Neighbour:
     level = levels.by_id.get(row.leaf_id)
     return Neighbour(
         code=row.code,
