@@ -37,13 +37,15 @@ class Portal:
 
     @contextmanager
     def running(self, *, passes: bool) -> Iterator[None]:
-        """Its processes run inside the block: the web server, and if there are to be `passes` a worker and beat."""
+        """Its processes run inside the block: the web server, and if there are to be `passes` the workers and beat."""
         celery = ("celery", "-A", "portal.celery")
         commands: dict[str, tuple[str, ...]] = {
             "web": ("gunicorn", "--config", "python:portal.web_server", "--bind", f"127.0.0.1:{self.port}")
         }
         if passes:
-            commands["worker"] = (*celery, "worker", "--concurrency", "2", "--without-gossip", "--without-mingle")
+            worker = (*celery, "worker", "--without-gossip", "--without-mingle", "--concurrency")
+            commands["worker"] = (*worker, "2", "--hostname", "worker@%h")
+            commands["ticks"] = (*worker, "1", "--hostname", "ticks@%h", "--queues", "ticks")
             commands["beat"] = (*celery, "beat", "-S", "portal.steady.SteadyScheduler", "--pidfile", "")
         processes = []
         for name, argv in commands.items():

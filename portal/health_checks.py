@@ -23,8 +23,9 @@ from scheduler.services import cells
 
 KEPT_S = 1
 """An answer is given again for so long, so that whoever asks without end costs little."""
-SIGN_MAX_S = {health_signs.BEAT: 15, health_signs.WORKER: 30, health_signs.SIMULATIONS: 30}
-"""How old a sign of life may be. A tick a second is what is expected of the first two."""
+SIGN_MAX_S = {health_signs.BEAT: 15, health_signs.TICKS: 30, health_signs.WORKER: 90, health_signs.SIMULATIONS: 30}
+"""How old a sign of life may be. A tick a second is what is expected of the first two; all processes of a worker may be
+at tasks of a minute each."""
 PASS_MAX_S = 60
 PASS_MAX_INTERVALS = 4
 """A cluster's last pass may be so old, or so many times what its policy says; the longer of both."""
@@ -174,6 +175,7 @@ CHECKS: dict[str, Callable[[datetime], Found]] = {
     "migrations": migrations,
     "broker": broker_answers,
     "beat": sign_of(health_signs.BEAT),
+    "ticks": sign_of(health_signs.TICKS),
     "worker": sign_of(health_signs.WORKER),
     "passes": passes,
 }

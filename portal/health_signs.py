@@ -1,4 +1,5 @@
-"""Signs of life of the processes that nobody asks: the clock, the worker of passes, the worker of simulations.
+"""Signs of life of the processes that nobody asks: the clock, those that make passes, the worker, and the worker of
+simulations.
 
 Each writes the instant into one hash in the broker, at most once a second; who looks (portal/health_checks.py) sees how
 old it is. A broker that is away takes no signs, and that is what is then said.
@@ -15,8 +16,9 @@ from redis import RedisError
 from portal.metrics_shared import broker
 
 KEY = "allotment:signs"
-BEAT, WORKER, SIMULATIONS = SERVICES = ("beat", "worker", "simulations")
-TICK = "scheduler.tasks.tick"
+BEAT, TICKS, WORKER, SIMULATIONS = SERVICES = ("beat", "ticks", "worker", "simulations")
+SIGNS = {"scheduler.tasks.tick": TICKS, "scheduler.tasks.follow_events": WORKER}
+"""Tasks that come every few seconds, each by a queue of its own, and what their end is a sign of."""
 SIMULATIONS_QUEUE = "simulations"
 
 _last: dict[str, float] = {}
@@ -64,10 +66,10 @@ def the_clock_beats(**_more: object) -> None:
 
 
 @task_postrun.connect
-def a_tick_was_done(task: Any = None, **_more: object) -> None:
-    """A process of the worker's pool has done a tick, well or not."""
-    if task.name == TICK:
-        give(WORKER)
+def a_task_was_done(task: Any = None, **_more: object) -> None:
+    """A process of a worker's pool has done it, well or not."""
+    if (service := SIGNS.get(task.name)) is not None:
+        give(service)
 
 
 @heartbeat_sent.connect

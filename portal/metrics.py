@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 
 import structlog
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -76,7 +77,7 @@ def signs() -> Iterable[Metric]:
         "allotment_broker_queue_length", "Tasks that wait in the broker for a worker", labels=["queue"]
     )
     client = metrics_shared.broker()
-    for queue in ("celery", health_signs.SIMULATIONS_QUEUE) if client is not None else ():
+    for queue in ("celery", settings.TICKS, health_signs.SIMULATIONS_QUEUE) if client is not None else ():
         lengths.add_metric([queue], float(client.llen(queue)))  # type: ignore[union-attr]
     return [ages, lengths]
 

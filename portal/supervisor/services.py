@@ -16,6 +16,9 @@ from portal.supervisor.processes import Service
 
 DEFAULT_PORT = 8000
 TASK_WORKERS = 2
+TICK_WORKERS = 1
+TICKS = "ticks"
+"""The queue of that name in portal/settings.py, which knows Django, as this does not."""
 SIMULATION_WORKERS = 2
 SIMULATION_NICENESS = 10
 """Simulations give way to passes and pages wherever these want the processor."""
@@ -99,7 +102,7 @@ def setup_steps(*, with_demo: bool) -> list[Step]:
 def services(here: Installation) -> list[Service]:
     """What runs until it is stopped, in the order of starting; stopping is the reverse."""
     slurms = [slurm(here)] if os.environ.get("ALLOTMENT_SLURM", "").lower() == "true" else []
-    return [web(here), worker(here), simulations(here), *agents(here), *slurms, beat(here)]
+    return [web(here), worker(here), ticks(here), simulations(here), *agents(here), *slurms, beat(here)]
 
 
 def web(here: Installation) -> Service:
@@ -113,24 +116,18 @@ def web(here: Installation) -> Service:
 
 
 def worker(here: Installation) -> Service:
-    """The worker that runs the passes."""
-    return _portal_service(
-        here,
-        "worker",
-        *("celery", "-A", "portal.celery", "worker", "--loglevel", "INFO", "--concurrency", str(TASK_WORKERS)),
-        *("--without-gossip", "--without-mingle", "--hostname", f"{here.place.identity}@%h"),
-    )
+    """The worker that does all there is to do but simulations, ticks among it."""
+    return _worker_service(here, "worker", TASK_WORKERS)
+
+
+def ticks(here: Installation) -> Service:
+    """A worker for ticks alone, so that no pass waits while all processes of the other are at work that takes long."""
+    return _worker_service(here, "ticks", TICK_WORKERS, queues=TICKS)
 
 
 def simulations(here: Installation) -> Service:
     """The worker that runs what people simulate, on a queue of its own, so that no pass waits behind a simulation."""
-    service = _portal_service(
-        here,
-        "simulations",
-        *("celery", "-A", "portal.celery", "worker", "--loglevel", "INFO", "--concurrency", str(SIMULATION_WORKERS)),
-        *("--queues", "simulations", "--without-gossip", "--without-mingle"),
-        *("--hostname", f"{here.place.identity}-simulations@%h"),
-    )
+    service = _worker_service(here, "simulations", SIMULATION_WORKERS, queues="simulations")
     return replace(service, argv=("nice", "-n", str(SIMULATION_NICENESS), *service.argv))
 
 
@@ -195,6 +192,16 @@ def join_token_path(place: Place) -> Path:
     if said := os.environ.get("ALLOTMENT_AGENT_TOKEN"):
         write_privately(path, said)
     return path
+
+
+def _worker_service(here: Installation, name: str, processes: int, *, queues: str = "") -> Service:
+    return _portal_service(
+        here,
+        name,
+        *("celery", "-A", "portal.celery", "worker", "--loglevel", "INFO", "--concurrency", str(processes)),
+        *(("--queues", queues) if queues else ()),
+        *("--without-gossip", "--without-mingle", "--hostname", f"{here.place.identity}-{name}@%h"),
+    )
 
 
 def _portal_service(here: Installation, name: str, *module_and_arguments: str, ready: bool = False) -> Service:

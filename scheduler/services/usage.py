@@ -6,6 +6,7 @@ Amounts are thousandths of the unit times seconds. An hour belongs to the organi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,6 +25,8 @@ HOUR_S = 3_600
 UNSETTLED = timedelta(hours=3)
 """How far back facts may still change: a lost run ends as of the last heartbeat, `lost_after_s` (3,900 s) ago."""
 
+PIECE = timedelta(days=7)
+"""So much is computed in one transaction: of the largest clusters some seconds."""
 CHECKED = timedelta(weeks=4)
 """How far back the check looks that a task makes."""
 
@@ -57,7 +60,9 @@ def rebuild(cluster: Cluster, start: datetime, end: datetime, *, now: datetime |
 def roll_up(cluster: Cluster, now: datetime | None = None) -> Span | None:
     """Bring the cache up to `now`: from the last cached hour on, and again what may have changed since.
 
-    That is the last UNSETTLED hours, and the organisation's whole day, for shares that were changed from today on.
+    That is the last UNSETTLED hours, and the organisation's whole day, for shares that were changed from today on. A
+    long history that was never computed is, from its beginning, a PIECE at a time: what is done stays done, should the
+    rest have to wait for the next time.
 
     Returns:
         the span that was computed, or None for a cluster without any history.
@@ -67,8 +72,16 @@ def roll_up(cluster: Cluster, now: datetime | None = None) -> Span | None:
     start = _beginning(cluster) if last is None else min(last, unsettled_from(now))
     if start is None:
         return None
-    rebuild(cluster, start, now, now=now)
+    for begins, ends in pieces(_hour(start), _next_hour(now)):
+        rebuild(cluster, begins, ends, now=now)
     return _hour(start), _next_hour(now)
+
+
+def pieces(start: datetime, end: datetime) -> Iterator[Span]:
+    """[start, end) in spans of at most PIECE, the earliest first."""
+    while start < end:
+        yield start, min(end, start + PIECE)
+        start += PIECE
 
 
 def unsettled_from(now: datetime) -> datetime:

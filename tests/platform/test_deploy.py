@@ -29,7 +29,7 @@ def started_by(unit: Path) -> list[str]:
 
 def test_there_is_a_unit_for_each_service_and_the_agent() -> None:
     found = [unit.stem.removeprefix("allotment-") for unit in UNITS]
-    assert found == ["agent", "beat", "simulations", "slurm", "web", "worker"]
+    assert found == ["agent", "beat", "simulations", "slurm", "ticks", "web", "worker"]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)

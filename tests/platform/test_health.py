@@ -80,8 +80,8 @@ def test_operators_and_scrapers_are_told_everything(alive, settings):
     assert {name: each["ok"] for name, each in shown["checks"].items()} == dict.fromkeys(CHECKS, True)
     assert shown["checks"]["passes"]["figures"]["north"]["limit_s"] == 60
     assert shown["checks"]["database"]["figures"]["answered_in_ms"] > 0
-    by_operator = as_somebody(alive.ops).get("/readyz?only=beat,worker,simulations").json()
-    assert list(by_operator["checks"]) == ["beat", "worker", "simulations"]
+    by_operator = as_somebody(alive.ops).get("/readyz?only=beat,ticks,worker,simulations").json()
+    assert list(by_operator["checks"]) == ["beat", "ticks", "worker", "simulations"]
 
 
 def test_a_part_can_be_asked_for_and_nothing_else(alive):
@@ -123,22 +123,23 @@ def test_each_sign_of_life_that_is_missing_or_old_is_named(calm):
     client = health_signs.broker()
     client.delete(health_signs.KEY)
     calm.step()
-    assert set(wrong(tuple(ALL))) == {"beat", "worker", "simulations"}
+    assert set(wrong(tuple(ALL))) == {"beat", "ticks", "worker", "simulations"}
     cells.set_cells(node=calm.node["A"], cluster=calm.cluster, cells=CellCounts(node=2), by=None, reason="as agreed")
     assert wrong(["cells"]) == {}
     Node.objects.filter(pk=Node.objects.order_by("name").first().pk).update(health="down")
     assert wrong(["cells"]) == {"cells": "north: 1 whole node short of what is granted to A"}
     health_signs.give(health_signs.BEAT)
-    client.hset(health_signs.KEY, health_signs.WORKER, f"{time.time() - 40:.3f}")
+    health_signs.give(health_signs.TICKS)
+    client.hset(health_signs.KEY, health_signs.WORKER, f"{time.time() - 100:.3f}")
     found = wrong()
     assert set(found) == {"worker"}
-    assert found["worker"].startswith("its last sign of life was 40.")
+    assert found["worker"].startswith("its last sign of life was 100.")
 
 
 def test_a_broker_that_is_away_takes_its_signs_along(alive, settings):
     settings.REDIS_URL = "unix:///not/there.sock?db=0"
     found = wrong()
-    assert set(found) == {"broker", "beat", "worker"}
+    assert set(found) == {"broker", "beat", "ticks", "worker"}
     assert found["broker"].startswith("the broker does not answer")
 
 

@@ -20,7 +20,7 @@ from tests.platform.conftest import free_port, fresh_environment, wait_until
 
 pytestmark = pytest.mark.long
 TOKEN = secrets.token_urlsafe(32)
-SERVICES = ("web", "worker", "simulations", "beat")
+SERVICES = ("web", "worker", "ticks", "simulations", "beat")
 
 
 def unit(clone: Path, service: str) -> configparser.SectionProxy:

@@ -264,6 +264,34 @@ def test_an_end_that_is_learnt_late_is_put_right(lab, north) -> None:
     assert cached(lab["A1"], "charged_milli_s")[:3] == [7_200_000, 2_000 * 400, 0]
 
 
+def test_a_long_history_is_computed_in_pieces_that_stay_done(lab, north, monkeypatch) -> None:
+    add_spells(Node.objects.get(name="n1"), ("healthy", 0, None))
+    add_run(add_workload(north, lab["A1"], "A1-1", 2_000, 600), 1, 1_800, None)
+    now = at(7 * HOUR_S + 900)
+    monkeypatch.setattr(usage, "PIECE", timedelta(hours=2))
+    monkeypatch.setattr(usage, "unsettled_from", lambda now: now)
+    rebuild, done = usage.rebuild, []
+
+    def slow(cluster, start, end, **rest):
+        if len(done) == 2:
+            raise TimeoutError
+        done.append(((start - at(0)) // timedelta(hours=1), (end - at(0)) // timedelta(hours=1)))
+        rebuild(cluster, start, end, **rest)
+
+    monkeypatch.setattr(usage, "rebuild", slow)
+    with pytest.raises(TimeoutError):
+        usage.roll_up(north, now)
+    assert done == [(0, 2), (2, 4)]
+    done.clear()
+    with pytest.raises(TimeoutError):
+        usage.roll_up(north, now)
+    assert done == [(3, 5), (5, 7)], "it goes on with the last hour that it has"
+    done.clear()
+    usage.roll_up(north, now)
+    assert done == [(6, 8)]
+    assert usage.check(north, at(0), now, now=now) == []
+
+
 def test_a_cluster_without_history_has_nothing_to_roll_up(north) -> None:
     assert usage.roll_up(north, at(0)) is None
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.utils import timezone
 
 from portal.celery import app
+from portal.supervisor import services
 from scheduler import loop
 from scheduler.models import Pass
 from scheduler.services import clusters, events
@@ -39,7 +40,8 @@ def test_a_storm_of_submissions_is_one_wake_up(
     assert waiting_messages() == before + 3
 
 
-def test_ticks_have_a_queue_of_their_own_that_every_worker_takes_from() -> None:
+def test_ticks_have_a_queue_and_a_worker_of_their_own_and_every_worker_takes_from_it() -> None:
+    assert services.TICKS == settings.TICKS
     assert app.conf.beat_schedule["tick"]["options"] == {"expires": 2, "queue": settings.TICKS}
     assert sorted(app.amqp.queues.consume_from) == ["celery", settings.TICKS]
     assert app.conf.task_default_queue == "celery"
