@@ -29,6 +29,8 @@ RESEARCHERS, POLL_S = 200, 10.0
 SUBMISSIONS_A_MINUTE, SUBMITTERS = 1_000, 20
 AGENTS, HEARTBEAT_S = 1_000, 10.0
 RESEARCH_S, SUBMIT_S, AGENTS_S = 60, 600, 60
+SETTLE_S = 75
+"""So long they ask before it counts: in the first minute after a start all that comes by the clock comes at once."""
 ALONE_S, ALONE_EVERY_S = 18, 0.5
 SHORT_S, SHORT_ALONE_S, SHORT_WORKLOADS = 15, 6, 3_000
 KINDS = ("queue page", "queue part", "workload page", "workload part")
@@ -77,18 +79,23 @@ def play(*, is_short: bool = False) -> dict[str, Load]:
     """The loads by name; the short ones are on a small laboratory, where each page is as many queries as on a large."""
     lengths = (SHORT_S, SHORT_S, SHORT_S) if is_short else (RESEARCH_S, AGENTS_S, SUBMIT_S)
     with own_portal() as portal:
+        from budgets.models import Cluster
         from scheduler.models import Node
+        from scheduler.services import usage
         from tests.load import work
         from tests.load.world import build
 
         if is_short:
             work.WORKLOADS = SHORT_WORKLOADS
         build()
+        for cluster in Cluster.objects.all():  # as they would have been by now, minute by minute
+            usage.roll_up(cluster)
         agents = make_agents()
         people = sign_in(RESEARCHERS)
         with portal.running(passes=True):
             wait_for_passes()
             loads = {"alone": alone(portal, people[0], SHORT_ALONE_S if is_short else ALONE_S)}
+            under(portal, researchers(people), 1 if is_short else SETTLE_S)
             for name, clients, seconds in zip(
                 ("researchers", "agents", "submissions"),
                 (researchers(people), agents, submitters(people)),

@@ -1,4 +1,6 @@
-"""What the rows of the queue show, in words: of a waiting workload, and of a level of the tree."""
+"""What rows show, in words: in the queue of a waiting workload and of a level of the tree, and on the page of a
+workload of those in its leaf and of those ahead.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from portal.templatetags.allotment import bare_reason, reason_at
 from scheduler.models import Workload
 from scheduler.queries.levels import Level
 from scheduler.queries.queue import QueuePage, Row
+from scheduler.queries.workload import Explanation
 
 
 class Chip(NamedTuple):
@@ -74,6 +77,27 @@ class ShownLevel(NamedTuple):
     asked: str
 
 
+class ShownInLeaf(NamedTuple):
+    """One that waits in the same leaf, or the workload itself."""
+
+    code: str
+    is_me: bool
+    priority: int
+    submitted: str
+    size: str
+
+
+class ShownAhead(NamedTuple):
+    """One that is ahead in the order."""
+
+    code: str
+    place: int | None
+    leaf: Chip | None
+    size: str
+    served: str
+    certain: str
+
+
 def shown_rows(page: QueuePage, reader_id: int, inside: Container[int], now: datetime) -> Iterator[ShownRow]:
     """The rows of a page for one reader, who sees the leaves `inside`."""
     unit = formats.unit_word(page.cluster.unit)
@@ -93,7 +117,7 @@ def _row(row: Row, unit: str, now: datetime, *, is_mine: bool, is_named: bool) -
         place=row.place,
         is_mine=is_mine,
         name=row.name if is_named else None,
-        leaf=None if row.leaf is None else Chip(row.leaf.code, row.leaf.name, row.leaf.colour),
+        leaf=_chip(row.leaf),
         leaf_code=row.leaf_code,
         unit=unit,
         size=formats.units(row.size_milli),
@@ -108,6 +132,39 @@ def _row(row: Row, unit: str, now: datetime, *, is_mine: bool, is_named: bool) -
         is_left_for_it=row.reason_code == "waiting_victims" and row.earliest_start_at is not None,
         earliest=near(row.earliest_start_at),
     )
+
+
+def shown_in_leaf(told: Explanation) -> list[ShownInLeaf]:
+    """Those who wait in its leaf, in the leaf's order."""
+    return [
+        ShownInLeaf(
+            code=each.code,
+            is_me=each.code == told.workload.code,
+            priority=each.priority,
+            submitted=formats.near_instant(each.submitted_at, told.now),
+            size=formats.units(each.size_milli),
+        )
+        for each in told.same_leaf
+    ]
+
+
+def shown_ahead(told: Explanation) -> list[ShownAhead]:
+    """The first of those ahead of it."""
+    return [
+        ShownAhead(
+            code=each.code,
+            place=each.place,
+            leaf=_chip(each.leaf),
+            size=formats.units(each.size_milli),
+            served=formats.measured(None if each.leaf is None else each.leaf.served),
+            certain="" if each.certain_at is None else formats.near_instant(each.certain_at, told.now),
+        )
+        for each in told.ahead
+    ]
+
+
+def _chip(level: Level | None) -> Chip | None:
+    return None if level is None else Chip(level.code, level.name, level.colour)
 
 
 def shown_levels(levels: Sequence[Level], cluster: Cluster, tree_order: str, *, is_holding: bool) -> list[ShownLevel]:

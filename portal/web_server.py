@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from gunicorn.glogging import Logger
 
+from portal.loaded import load_pages
 from portal.supervisor.processes import end_with_parent
 
 wsgi_app = "portal.wsgi"
@@ -38,7 +39,8 @@ logger_class = InOurLog
 
 
 def when_ready(_server: Any) -> None:
-    """All is loaded, and no worker has been forked yet."""
+    """No worker has been forked yet."""
+    load_pages()
     spare_the_loaded()
 
 

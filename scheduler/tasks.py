@@ -23,6 +23,9 @@ from scheduler.services import (
     webhook_events,
 )
 
+ROLL_UP_WITHIN_S = 10.0
+"""Of each cluster: what has been added up by then is kept, and the next minute goes on."""
+
 
 @shared_task(ignore_result=True)
 def tick() -> int:
@@ -44,9 +47,9 @@ def forget_quiet_passes() -> int:
 
 @shared_task(ignore_result=True)
 def roll_up_usage() -> None:
-    """Beat's, every minute: bring the hourly cache of use up to now."""
+    """Beat's, every minute: bring the hourly cache of use up to now, or nearer to it."""
     for cluster in Cluster.objects.all():
-        usage.roll_up(cluster)
+        usage.roll_up(cluster, within_s=ROLL_UP_WITHIN_S)
 
 
 @shared_task(ignore_result=True)

@@ -21,13 +21,14 @@ from django.utils.translation import get_language, gettext, gettext_lazy
 from budgets.authority import may
 from budgets.errors import InputError
 from budgets.models import Person
-from portal import advised, delayed, formats, order_words, shifted, spread_words, throughput
+from portal import advised, delayed, formats, order_words, queue_rows, shifted, spread_words, throughput
 from portal.binding import binding_of, lines_of
 from portal.foretold import Said, said_of
 from portal.formats import NOT_APPLICABLE
 from portal.forms.reason import CancelForm
 from portal.forms.trying import TryForm
 from portal.pages import Page, is_part, render_page
+from portal.pieces import rendered
 from portal.run_line import drawings
 from portal.templatetags.allotment import bar_value, chip
 from scheduler.models import LogChunk, Rank, Workload
@@ -119,6 +120,8 @@ class WorkloadPage(Page):
             "use_decays": order_words.use_decays(told.policy),
             "among": order_words.among_siblings(told.policy, is_funded=workload.min_runtime_s > 0),
             "taker": order_words.who_may_take(told.policy),
+            "same_leaf": rendered("workload/_leaf_row.html", queue_rows.shown_in_leaf(told)),
+            "ahead": rendered("workload/_ahead_row.html", queue_rows.shown_ahead(told)),
             "steps": shown_steps(told, moment) if workload.state == Workload.State.QUEUED else [],
             "drawings": drawings(told, workload.leaf.colour),
             "said": said,

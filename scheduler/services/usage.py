@@ -6,6 +6,7 @@ Amounts are thousandths of the unit times seconds. An hour belongs to the organi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,7 +17,7 @@ from django.db.models import Min
 from django.utils import timezone
 
 from budgets import queries as budget_queries
-from budgets.models import BooksCheck, Cluster
+from budgets.models import BooksCheck, Cluster, LedgerEntry
 from budgets.services.balances import Finding, keep
 from scheduler.models import ClusterHour, NodeSpell, Run, UsageHour, Workload
 from scheduler.services import usage_sql
@@ -57,24 +58,32 @@ def rebuild(cluster: Cluster, start: datetime, end: datetime, *, now: datetime |
             cursor.execute(usage_sql.FILL_USAGE_HOURS, values)
 
 
-def roll_up(cluster: Cluster, now: datetime | None = None) -> Span | None:
+def roll_up(cluster: Cluster, now: datetime | None = None, *, within_s: float | None = None) -> Span | None:
     """Bring the cache up to `now`: from the last cached hour on, and again what may have changed since.
 
-    That is the last UNSETTLED hours, and the organisation's whole day, for shares that were changed from today on. A
-    long history that was never computed is, from its beginning, a PIECE at a time: what is done stays done, should the
-    rest have to wait for the next time.
+    That is the last UNSETTLED hours or, where an entry of the ledger may have changed shares from today on, the
+    organisation's whole day. A long history that was never computed is, from its beginning, a PIECE at a time: what is
+    done stays done, should the rest have to wait for the next time.
+
+    Args:
+        cluster: which.
+        now: the instant, for those who drive time themselves; default is the clock's.
+        within_s: no piece is begun after so many seconds.
 
     Returns:
         the span that was computed, or None for a cluster without any history.
     """
     now = now or timezone.now()
     last = ClusterHour.objects.filter(cluster=cluster).order_by("-hour").values_list("hour", flat=True).first()
-    start = _beginning(cluster) if last is None else min(last, unsettled_from(now))
+    start = _beginning(cluster) if last is None else min(last, _changed_from(last, now))
     if start is None:
         return None
+    began_s = time.monotonic()
     for begins, ends in pieces(_hour(start), _next_hour(now)):
         rebuild(cluster, begins, ends, now=now)
-    return _hour(start), _next_hour(now)
+        if within_s is not None and time.monotonic() - began_s > within_s:
+            break
+    return _hour(start), ends
 
 
 def pieces(start: datetime, end: datetime) -> Iterator[Span]:
@@ -85,8 +94,16 @@ def pieces(start: datetime, end: datetime) -> Iterator[Span]:
 
 
 def unsettled_from(now: datetime) -> datetime:
-    """The first hour that the next roll-up computes again."""
+    """The first hour that the next roll-up may compute again."""
     return _hour(min(now - UNSETTLED, budget_queries.midnight(budget_queries.day_of(now))))
+
+
+def _changed_from(last: datetime, now: datetime) -> datetime:
+    """The first hour that this one does, where `last` is the last cached hour: what the ledger has had since the hour
+    before that may be news.
+    """
+    is_news = LedgerEntry.objects.filter(at__gte=min(last, now) - timedelta(hours=1)).exists()
+    return unsettled_from(now) if is_news else _hour(now - UNSETTLED)
 
 
 def check(cluster: Cluster, start: datetime, end: datetime, *, now: datetime | None = None) -> list[Difference]:

@@ -8,10 +8,12 @@ from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
 import pytest
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from budgets.models import BudgetNode, Cluster
+from budgets.models import BudgetNode, Cluster, LedgerEntry
+from budgets.queries import day_of, midnight
 from budgets.services import shares, tree
 from scheduler.models import (
     ClusterHour,
@@ -269,7 +271,7 @@ def test_a_long_history_is_computed_in_pieces_that_stay_done(lab, north, monkeyp
     add_run(add_workload(north, lab["A1"], "A1-1", 2_000, 600), 1, 1_800, None)
     now = at(7 * HOUR_S + 900)
     monkeypatch.setattr(usage, "PIECE", timedelta(hours=2))
-    monkeypatch.setattr(usage, "unsettled_from", lambda now: now)
+    monkeypatch.setattr(usage, "_changed_from", lambda last, now: now)
     rebuild, done = usage.rebuild, []
 
     def slow(cluster, start, end, **rest):
@@ -287,9 +289,33 @@ def test_a_long_history_is_computed_in_pieces_that_stay_done(lab, north, monkeyp
         usage.roll_up(north, now)
     assert done == [(3, 5), (5, 7)], "it goes on with the last hour that it has"
     done.clear()
-    usage.roll_up(north, now)
+    assert usage.roll_up(north, now, within_s=0.0) == (at(6 * HOUR_S), at(8 * HOUR_S))
     assert done == [(6, 8)]
+    monkeypatch.setattr(usage, "_changed_from", lambda last, now: at(0))
+    done.clear()
+    assert usage.roll_up(north, now, within_s=0.0) == (at(0), at(2 * HOUR_S))
+    assert done == [(0, 2)]
     assert usage.check(north, at(0), now, now=now) == []
+
+
+def test_the_day_is_computed_again_only_where_the_ledger_had_news(lab, north, monkeypatch) -> None:
+    day = midnight(day_of(timezone.now())) + timedelta(days=30)
+    node = Node.objects.get(name="n1")
+    NodeSpell.objects.create(node=node, state="healthy", started_at=day - timedelta(hours=1), ended_at=None)
+    usage.roll_up(north, day + timedelta(hours=20))
+    rebuild, done = usage.rebuild, []
+
+    def noted(cluster, start, end, **rest):
+        done.append(start - day)
+        rebuild(cluster, start, end, **rest)
+
+    monkeypatch.setattr(usage, "rebuild", noted)
+    usage.roll_up(north, day + timedelta(hours=20, minutes=1))
+    LedgerEntry.objects.create(at=day + timedelta(hours=19, minutes=30), verb="node_renamed")
+    usage.roll_up(north, day + timedelta(hours=20, minutes=2))
+    usage.roll_up(north, day + timedelta(hours=21, minutes=2))
+    usage.roll_up(north, day + timedelta(hours=22, minutes=2))
+    assert done == [timedelta(hours=each) for each in (17, 0, 0, 19)]
 
 
 def test_a_cluster_without_history_has_nothing_to_roll_up(north) -> None:
