@@ -45,9 +45,7 @@ class Own:
     def add(self, limits: Iterable[Limit], by: int) -> list[tuple[int, int]]:
         """Count, and say of each how many there are now and in how many seconds it begins anew."""
         with self._lock:
-            now = time.monotonic()
-            if len(self._counts) > KEPT:
-                self._counts = {key: kept for key, kept in self._counts.items() if kept[1] > now}
+            now = self._tidied()
             return [self._add(limit, by, now) for limit in limits]
 
     def _add(self, limit: Limit, by: int, now: float) -> tuple[int, int]:
@@ -56,6 +54,20 @@ class Own:
             count, until = 0, now + limit.window_s
         self._counts[limit.key] = (count + by, until)
         return count + by, int(until - now) + 1
+
+    def _tidied(self) -> float:
+        """The clock, when what is over was dropped, should there be much."""
+        now = time.monotonic()
+        if len(self._counts) > KEPT:
+            self._counts = {key: kept for key, kept in self._counts.items() if kept[1] > now}
+        return now
+
+    def note(self, limits: Iterable[Limit], said: Iterable[tuple[int, int]]) -> None:
+        """What the broker says of these: should it be away at the next try, that is counted on from here."""
+        with self._lock:
+            now = self._tidied()
+            for limit, (count, seconds) in zip(limits, said, strict=True):
+                self._counts[limit.key] = (count, now + seconds)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Begin anew."""
@@ -90,7 +102,9 @@ def add(limits: Iterable[Limit], by: int = 1) -> list[tuple[int, int]]:
                 pipe.incrby(key, by)
                 pipe.ttl(key)
             said = pipe.execute()
-            return [(int(said[at + 1]), max(1, int(said[at + 2]))) for at in range(0, len(said), 3)]
+            found = [(int(said[at + 1]), max(1, int(said[at + 2]))) for at in range(0, len(said), 3)]
+            _own.note(asked, found)
+            return found
         except (redis.RedisError, OSError) as error:
             _away_until = time.monotonic() + AWAY_FOR_S
             log.warning("counted_without_broker", error=type(error).__name__)

@@ -62,6 +62,7 @@ def in_english() -> None:
 def own_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test counts tries anew: what another one tried is none of its business."""
     monkeypatch.setattr(counters, "NAMESPACE", f"test-{uuid.uuid4().hex}")
+    monkeypatch.setattr(counters, "_own", counters.Own())
 
 
 @pytest.fixture(autouse=True)

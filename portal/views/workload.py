@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language, gettext, gettext_lazy
 
@@ -286,9 +286,10 @@ def shown_steps(told: Explanation, moment: Moment) -> list[ShownStep]:
     for step in told.steps:
         key = ("siblings", get_language(), step.node.code, is_funded)
         lines = shared(moment, key, partial(siblings_of, step.siblings, is_funded=is_funded))
-        mine = {step.mine.code: marked(lines[step.mine.code])}
+        mine = sibling_line(step.mine, is_funded=is_funded, is_mine=True)
+        both = (mine if code == step.mine.code else line for code, line in lines.items())
         turn = turn_said(step.mine) if is_funded else ""
-        found.append(ShownStep(step.node, SafeString("".join({**lines, **mine}.values())), turn))
+        found.append(ShownStep(step.node, format_html_join("", "{}", ((line,) for line in both)), turn))
     return found
 
 
@@ -298,25 +299,21 @@ def siblings_of(levels: Sequence[Level], *, is_funded: bool) -> dict[str, SafeSt
     """
     if not is_funded:
         levels = sorted(levels, key=lambda level: (level.uncharged is None, level.uncharged or 0, level.code))
-    found = {}
-    for level in levels:
-        is_dim = is_funded and not level.waiting
-        part = level.served if is_funded else level.uncharged
-        aside = gettext(", nothing waits") if is_dim else ""
-        found[level.code] = format_html(
-            '<div class="sib{}"><span>{}</span><span>{}{}</span>{}</div>',
-            " dim" if is_dim else "",
-            chip(level),
-            level.name,
-            aside,
-            served_bar(part),
-        )
-    return found
+    return {level.code: sibling_line(level, is_funded=is_funded) for level in levels}
 
 
-def marked(line: SafeString) -> SafeString:
-    """The line of the level that leads to the workload."""
-    return SafeString(line.replace('"sib', '"sib me', 1))
+def sibling_line(level: Level, *, is_funded: bool, is_mine: bool = False) -> SafeString:
+    """Of one of them; `is_mine` is the one that leads to the workload."""
+    is_dim = is_funded and not level.waiting
+    return format_html(
+        '<div class="sib{}{}"><span>{}</span><span>{}{}</span>{}</div>',
+        " me" if is_mine else "",
+        " dim" if is_dim else "",
+        chip(level),
+        level.name,
+        gettext(", nothing waits") if is_dim else "",
+        served_bar(level.served if is_funded else level.uncharged),
+    )
 
 
 def served_bar(part: Fraction | None) -> SafeString:

@@ -135,6 +135,18 @@ def test_without_the_broker_each_process_counts_alone(calm, monkeypatch, setting
         monkeypatch.setattr(counters, "_away_until", 0.0)
 
 
+def test_a_broker_that_goes_away_between_two_tries_gives_nobody_more_of_them(calm, monkeypatch, settings):
+    client = Client()
+    assert statuses(3, client) == [400] * 3
+    settings.REDIS_URL = "unix:///nowhere/at/all.sock?db=0"
+    counters._broker.cache_clear()
+    try:
+        assert statuses(3, client) == [400] * 2 + [429]
+    finally:
+        counters._broker.cache_clear()
+        monkeypatch.setattr(counters, "_away_until", 0.0)
+
+
 @pytest.mark.parametrize(
     ("behind", "meta", "address"),
     [
