@@ -219,7 +219,9 @@ class Pass:
                 if not self._may_anybody_move():
                     self.is_settled = True
                     return
-                if not self._may_any_move_in(workload.leaf) and walk.pass_over_leaf():
+                if not self._may_any_move_in(workload.leaf):
+                    if not walk.pass_over_leaf():  # another leaf is its equal, and may come next
+                        walk.pass_over()
                     continue
             if workload.id in self._placed:
                 walk.pass_over()

@@ -11,10 +11,10 @@ queues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 from scheduler.engine import Crowds, auction, themis
 
@@ -71,7 +71,7 @@ class OnOffer:
     Whoever waits is placed on what is free if it can be. Whoever runs can only stay where it is.
     """
 
-    def __init__(self, contenders: dict[str, Contender], free: Room, could: Room) -> None:
+    def __init__(self, contenders: Mapping[str, Contender], free: Room, could: Room) -> None:
         """`could` is what is free, or would be if all left whose lease is up."""
         self._contenders = contenders
         self.free = free
@@ -104,6 +104,50 @@ class OnOffer:
     def total(self) -> int:
         """Thousandths of a device."""
         return self.could.total_milli
+
+
+class Awards(NamedTuple):
+    """What a round comes to.
+
+    Attributes:
+        given: what each holds who gets anything, by name, in the order in which it was given.
+        leases_s: how long those keep it who won it by their bid; the others keep it for LEASE_S.
+        free: what of the free devices nobody has got.
+    """
+
+    given: Mapping[str, Mapping[str, int]]
+    leases_s: Mapping[str, int]
+    free: Room
+
+
+def share_out(contenders: Sequence[Contender], free: Room, could: Room) -> Awards:
+    """A round: who gets what.
+
+    Those who won by their bid come first, all of whom find room; then those outside the auction who can stay where they
+    are, the others outside it, and those who got nothing for their bid. In each of these three the largest rho is
+    first, and whoever finds no room is passed over.
+
+    Args:
+        contenders: the largest rho first; the first fifth bids.
+        free: what is free.
+        could: what is free, or would be if all left whose lease is up.
+    """
+    by_name = {each.name: each for each in contenders}
+    bidding = contenders[: -(-len(contenders) * BIDDING_PART.numerator // BIDDING_PART.denominator)]
+    others = contenders[len(bidding) :]
+    offer = OnOffer(by_name, free, could)
+    leases_s = {
+        won.name: int(LEASE_S * won.part) for won in auction.partial_allocation([each.bid() for each in bidding], offer)
+    }
+    stay = [each.name for each in others if each.run is not None]
+    come = [each.name for each in others if each.run is None]
+    losers = [each.name for each in bidding if each.name not in leases_s]
+    given: dict[str, Mapping[str, int]] = {}
+    for name in [*leases_s, *stay, *come, *losers]:
+        if (holdings := offer.holdings(name)) is not None and (left := offer.without(name)) is not None:
+            given[name] = holdings
+            offer = left
+    return Awards(given, leases_s, offer.free)
 
 
 class Themis(Baseline):
@@ -171,36 +215,21 @@ class Themis(Baseline):
         for run in expired:
             could.give({name: size for name, size in run.holdings.items() if by_name[name].may_start(now_s)})
         contenders = {each.name: each for each in self._by_rho(waiting, expired)}
-        names = list(contenders)
-        bidding = names[: -(-len(names) * BIDDING_PART.numerator // BIDDING_PART.denominator)]
-        offer = OnOffer(contenders, room, could)
-        leases_s = {
-            won.name: int(LEASE_S * won.part)
-            for won in auction.partial_allocation([contenders[name].bid() for name in bidding], offer)
-        }
-        others = names[len(bidding) :]
-        stay = [name for name in others if contenders[name].run is not None]
-        come = [name for name in others if contenders[name].run is None]
-        losers = [name for name in bidding if name not in leases_s]
-        given: dict[str, Any] = {}
-        for name in [*leases_s, *stay, *come, *losers]:
-            if (holdings := offer.holdings(name)) is not None and (left := offer.without(name)) is not None:
-                given[name] = holdings
-                offer = left
-        self._carry_out(given, leases_s, contenders, room)
-        return offer.free
+        awards = share_out(list(contenders.values()), room, could)
+        self._carry_out(awards, contenders, room)
+        return awards.free
 
-    def _carry_out(
-        self, given: dict[str, Any], leases_s: dict[str, int], contenders: dict[str, Contender], room: Room
-    ) -> None:
+    def _carry_out(self, awards: Awards, contenders: Mapping[str, Contender], room: Room) -> None:
         """Let those stay that may, start who can, and stop others for the rest."""
         outbid = {
-            run.id: run for each in contenders.values() if (run := each.run) is not None and each.name not in given
+            run.id: run
+            for each in contenders.values()
+            if (run := each.run) is not None and each.name not in awards.given
         }
         stopped: set[str] = set()
         free = room.copy()
-        for name, holdings in given.items():
-            contender, lease_s = contenders[name], leases_s.get(name, LEASE_S)
+        for name, holdings in awards.given.items():
+            contender, lease_s = contenders[name], awards.leases_s.get(name, LEASE_S)
             if contender.run is not None:
                 self._lease(name, lease_s)
             elif free.has(holdings):

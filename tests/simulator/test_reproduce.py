@@ -24,6 +24,7 @@ from scheduler.simulator.reproduce import (
 from scheduler.simulator.reproduce.sensitivity import changes, variations
 from scheduler.simulator.reproduce.systems import SYSTEMS
 from scheduler.simulator.reproduce.systems.work import heavy_tailed, recurring
+from scheduler.simulator.study import sharing
 from tests.simulator.driving import job
 from tests.simulator.test_commands import assert_refused, manage
 
@@ -207,6 +208,13 @@ def test_worked_examples_come_out_as_published(name: str) -> None:
 def test_what_needs_the_authors_machines_is_told_as_published_alone() -> None:
     assert {row.ours for row in SYSTEMS["advisor"].rows([])} == {"–"}
     assert all(row.remark for row in SYSTEMS["advisor"].rows([]))
+
+
+def test_cells_that_let_one_gang_wait_longer_keep_no_bound() -> None:
+    found = dict.fromkeys([f"{way} {figure}" for way in sharing.WAYS for figure in ("mean", "longer")], 0.0)
+    assert [row.kept for row in SYSTEMS["hived"].rows([found]) if row.bound] == [True]
+    late = found | {f"{sharing.CELLS} longer": 1.0}
+    assert [row.kept for row in SYSTEMS["hived"].rows([found, late]) if row.bound] == [False]
 
 
 def test_a_bound_that_is_not_kept_is_said() -> None:

@@ -77,7 +77,7 @@ class Bid:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Who gets which bundle; those who get nothing are left out."""
+    """Who gets which bundle, in an order in which each is still there; those who get nothing are left out."""
 
     bundles: Mapping[str, Bundle]
     value: Value
@@ -94,14 +94,12 @@ class Won(NamedTuple):
 
 
 def partial_allocation(bids: Sequence[Bid], offer: Offer) -> list[Won]:
-    """What everybody gets who gets anything, in the order of the bids."""
+    """What everybody gets who gets anything, in an order in which each bundle is still there."""
     fair = choose(bids, offer)
     found = []
-    for bid in bids:
-        if bid.name not in fair.bundles:
-            continue
-        others = [each for each in bids if each is not bid]
-        found.append(Won(bid.name, fair.bundles[bid.name], _part(others, fair, choose(others, offer))))
+    for name, bundle in fair.bundles.items():
+        others = [each for each in bids if each.name != name]
+        found.append(Won(name, bundle, _part(others, fair, choose(others, offer))))
     return found
 
 

@@ -8,6 +8,7 @@ from .advisor import ADVISOR
 from .between_teams import DRF, YARN
 from .cassini import CASSINI
 from .fair_tree import FAIR_TREE
+from .hived import HIVED
 from .packing import PACKING
 from .philly import PHILLY
 from .predicted import PAI
@@ -24,6 +25,7 @@ SYSTEMS: Mapping[str, System] = {
     "pai": PAI,
     "reserve": RESERVE_AND_PACK,
     "packing": PACKING,
+    "hived": HIVED,
     "philly": PHILLY,
     "fair-tree": FAIR_TREE,
     "yarn": YARN,
