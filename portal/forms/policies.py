@@ -21,11 +21,17 @@ PLACEMENTS = {
     "packing=first_fit": gettext_lazy("contracts; small work on the first node with room, not on the fullest"),
     "packing=worst_fit": gettext_lazy("contracts; small work on the emptiest node"),
     "locality=0": gettext_lazy("contracts; gangs on as few nodes as possible, in one rack"),
-    "locality=1": gettext_lazy("contracts; likewise, and in any racks after a wait (Philly)"),
-    "locality=2": gettext_lazy("contracts; likewise, and then over up to twice the nodes, for which they take longer"),
-    "locality=3": gettext_lazy("contracts; likewise, and at last over any number of nodes"),
+    "locality=1": gettext_lazy("contracts; gangs in one rack, and in any racks after a wait (Philly)"),
+    "locality=2": gettext_lazy(
+        "contracts; gangs that wait for long over up to twice the nodes, for which they take longer"
+    ),
+    "locality=3": gettext_lazy(
+        "contracts; gangs that wait for longest over any number of nodes, for which they take longer"
+    ),
     "classes=pack": gettext_lazy("contracts; slow GPUs first for who does not need fast ones (PAI)"),
-    "classes=reserve": gettext_lazy("contracts; likewise, and some of the fast ones are kept free for who does (PAI)"),
+    "classes=reserve": gettext_lazy(
+        "contracts; slow GPUs first, and some of the fast ones kept free for who needs them (PAI)"
+    ),
     "cells=shares": gettext_lazy("contracts; each team has as many whole nodes as its share comes to (HiveD)"),
 }
 """Ways to place beside the usual one, for people."""

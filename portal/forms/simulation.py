@@ -20,7 +20,9 @@ SCHEDULERS = {
     "finish-time": gettext_lazy("contracts; inside a project whoever is furthest behind a fair share (Themis)"),
     "half-life": gettext_lazy("contracts; use counts the less the longer ago it was (Slurm's Fair Tree)"),
     "fair-share": gettext_lazy("contracts; among teams whoever holds less of a fair share now goes first (YARN)"),
-    "dominant": gettext_lazy("contracts; likewise by GPUs, cores or memory, whichever a team holds most of (DRF)"),
+    "dominant": gettext_lazy(
+        "contracts; among teams whoever holds the smallest part of GPUs, cores or memory goes first (DRF)"
+    ),
     "fifo": gettext_lazy("first come, first served, strictly"),
     "fifo-skip": gettext_lazy("first come, first served; who does not fit is passed"),
     "easy": gettext_lazy("first come, with EASY backfill"),

@@ -22,7 +22,8 @@ from .placing import place_on_free
 from .policies.locality import TWICE
 from .policy import HOLDING_ORDERS, Policy
 from .preemption import Claimant, Taking, find_taking
-from .quiet import has_to_act, may_move_funded, may_move_in, may_start_unallocated, note_failure
+from .queues import Group
+from .quiet import has_to_act, may_move_funded, may_move_of, may_start_unallocated, note_failure
 from .reasons import Code
 from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
@@ -114,7 +115,7 @@ class Pass:
         self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
         self._is_anybody_left = True
         self.is_settled = False  # whether nobody could be moved by another pass
-        self._hopeless: dict[str, bool] = {}
+        self._may_move: dict[Group, bool] = {}
 
     def _say(self, workload_id: str, action: Action, reason: Reason) -> None:
         self.decisions.append(Decision(workload=workload_id, action=action, reason=reason))
@@ -223,6 +224,9 @@ class Pass:
                     if not walk.pass_over_leaf():  # another leaf is its equal, and may come next
                         walk.pass_over()
                     continue
+                if self._is_passed_over(workload):
+                    walk.pass_over(self._is_passed_over)
+                    continue
             if workload.id in self._placed:
                 walk.pass_over()
                 continue
@@ -243,15 +247,26 @@ class Pass:
         state = self.trial.changes, self.trial.promises
         if state != self._looked_at:
             self._looked_at = state
-            self._hopeless.clear()
+            self._may_move.clear()
             self._is_anybody_left = may_move_funded(self.trial)
         return self._is_anybody_left
 
     def _may_any_move_in(self, leaf_id: str) -> bool:
         """Whether anybody of a leaf might."""
-        if leaf_id not in self._hopeless:
-            self._hopeless[leaf_id] = not may_move_in(self.trial, leaf_id)
-        return not self._hopeless[leaf_id]
+        return any(map(self._may_any_move_of, self.snapshot.queues[leaf_id].funded_groups.values()))
+
+    def _may_any_move_of(self, group: Group) -> bool:
+        """Whether anybody of a group might."""
+        found = self._may_move.get(group)
+        if found is None:
+            found = self._may_move[group] = may_move_of(self.trial, group)
+        return found
+
+    def _is_passed_over(self, workload: Workload) -> bool:
+        """Whether a workload was placed already, or nobody like it might be."""
+        if workload.id in self._placed:
+            return True
+        return not self._may_any_move_of(self.snapshot.queues[workload.leaf].group(workload))
 
     def _fails_like_another(self, workload: Workload) -> bool:
         """Whether one of its leaf that asked for no more has failed, and nothing changed since."""

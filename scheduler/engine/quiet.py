@@ -189,13 +189,12 @@ class _Room(NamedTuple):
         return not trial.reaches.of(workload).beaten.isdisjoint(self.leaves)
 
 
-def may_move_in(trial: Trial, leaf_id: str) -> bool:
-    """The same of one leaf."""
-    snapshot = trial.snapshot
-    return _may_any_start(trial, snapshot.queues[leaf_id].funded_groups.values()) or any(
-        snapshot.queued[promise.workload].leaf == leaf_id and _may_move(trial, promise)
-        for promise in snapshot.reservations.values()
-    )
+def may_move_of(trial: Trial, group: Group) -> bool:
+    """The same of one group."""
+    if _may_any_start(trial, [group]):
+        return True
+    promises = trial.snapshot.reservations
+    return any(_may_move(trial, promises[name]) for name in promises.keys() & group.members.keys())
 
 
 def may_start_unallocated(snapshot: Snapshot) -> bool:
