@@ -270,7 +270,7 @@ def _chart(measure: Measure, compared: PoliciesCompared) -> Drawn:
         if chosen:
             words = [_hover(measure, compared.policies[place], each) for place, each in chosen]
             data.append({**_dots(chosen, words, scale, symbol, colour), "name": name})
-    start = "normal" if measure.unit == "part" else "tozero"
+    start = "nonnegative" if measure.unit == "part" else "tozero"
     return Drawn(
         f"{title} ({unit})" if measure.unit == "s" else title,
         {
