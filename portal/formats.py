@@ -185,6 +185,17 @@ def duration(seconds: int) -> str:
     return NBSP.join(f"{value}{NBSP}{unit}" for value, unit in parts if value)
 
 
+def exact_duration(seconds: int) -> str:
+    """All units that it needs: 1 d 30 s."""
+    parts: list[str] = []
+    rest = seconds
+    for unit_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        value, rest = divmod(rest, unit_s)
+        if value or (unit == "s" and not parts):
+            parts.append(f"{value}{NBSP}{unit}")
+    return NBSP.join(parts)
+
+
 def local(at: datetime) -> datetime:
     """The instant on the organisation's clock."""
     return timezone.localtime(at)

@@ -10,7 +10,8 @@ from django.utils.translation import gettext, gettext_lazy, pgettext_lazy
 
 from budgets.models import LedgerEntry
 from budgets.sentences import said
-from portal import formats
+from portal import formats, knob_words
+from scheduler.knobs import KNOBS
 
 VERBS = {
     "node.created": gettext_lazy("node created"),
@@ -111,6 +112,8 @@ def diffs_of(entry: LedgerEntry, names: Mapping[int, str], people: Mapping[int, 
         return limit_diffs(before, after)
     if entry.verb == "cells.changed":
         return cell_diffs(before, after)
+    if entry.verb == "cluster.policy":
+        return knob_diffs(before, after)
     found = []
     for key in dict.fromkeys([*before, *after]):
         old, new = before.get(key), after.get(key)
@@ -141,6 +144,18 @@ def cell_diffs(before: Mapping, after: Mapping) -> list[Diff]:
     names = {"node": gettext("Whole nodes"), "rack": gettext("Racks")}
     sides = [(name, before.get(level, 0), after.get(level, 0)) for level, name in names.items()]
     return [Diff(name, formats.count(old), formats.count(new)) for name, old, new in sides if old != new]
+
+
+def knob_diffs(before: Mapping, after: Mapping) -> list[Diff]:
+    """Which knobs of a policy changed; one that there is no longer is shown as it is stored."""
+    found = []
+    for name, new in after.items():
+        knob, old = KNOBS.get(name), before.get(name)
+        if knob is None:
+            found.append(Diff(name, str(old), str(new)))
+        else:
+            found.append(Diff(str(knob.title), knob_words.shown(knob, old), knob_words.shown(knob, new)))
+    return found
 
 
 def share_diffs(before: Spells, after: Spells) -> list[Diff]:

@@ -235,4 +235,20 @@ WORDS = (
 )
 """States, classes and knobs, as they are stored."""
 
-PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS, *ADVICE, *FAILURES)
+POLICIES = (
+    gettext_noop("must be one of {name}, not {name_2}"),
+    gettext_noop("must be at least {number} s"),
+    gettext_noop("{number} is more than min_runtime_max_s, {number_2}"),
+    gettext_noop("{number} must be less than lost_after_s, {number_2}, or a workload could run twice"),
+    gettext_noop("must be {number} to {number_2} numbers that rise from above {number_3}"),
+    gettext_noop("must be up to {number} numbers of at least {number_2}"),
+    gettext_noop("must be {number} waits in s that do not fall, or none"),
+    gettext_noop("must be up to {number} classes, each once"),
+    gettext_noop("{name} is not in class_order"),
+    gettext_noop("needs high_end_classes to keep it of"),
+    gettext_noop("{number} is more than {number_2}"),
+    gettext_noop("{number} is no part of a device; {number_2} is the most"),
+)
+"""What the engine says of knobs that no cluster could run with."""
+
+PATTERNS = (*REASONS, *ENDS, *SIMULATIONS, *WORDS, *ADVICE, *FAILURES, *POLICIES)

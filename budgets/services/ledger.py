@@ -87,11 +87,12 @@ def record_of_all(
     after: State | None,
     reason: str,
     cluster: Cluster | None = None,
-) -> None:
+) -> LedgerEntry | None:
     """`record` at the organisation, of what is about all people or a whole cluster.
 
     A portal that has no tree yet has no ledger either.
     """
     root = BudgetNode.objects.filter(parent=None).first()
-    if root is not None:
-        record(verb=verb, node=root, by=by, before=before, after=after, reason=reason, cluster=cluster)
+    if root is None:
+        return None
+    return record(verb=verb, node=root, by=by, before=before, after=after, reason=reason, cluster=cluster)

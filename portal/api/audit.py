@@ -52,6 +52,7 @@ class Audit(Api):
     filters = (
         filters.text("node", "of a budget node and all below it, by its code", at_most=16),
         filters.whole("request", "of a request, by its number", at_least=1, at_most=10**9 - 1),
+        filters.whole("entry", "the one of that number", at_least=1, at_most=10**9 - 1),
         filters.text("who", "a user name, or a part of a name: who did it, or for whom", at_most=WHO_LENGTH),
         filters.one_of("what", "the verb", list(VERBS)),
         filters.day("since", "from that day on"),

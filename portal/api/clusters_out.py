@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
+from django.conf import settings
+from django.utils import translation
 from rest_framework import serializers
 
 from budgets.models import Cluster
 from portal.api.problems import Strict
 from portal.api.serializers import moment
-from scheduler.engine import Policy
+from scheduler.engine import WORDS
+from scheduler.knobs import KNOBS, UNITS, Knob
 from scheduler.models import Decision, EmergencyStop, Pass, PolicyVersion, RolloutStep
 from scheduler.services import policies
 from scheduler.services.emergency import REASON_MAX_CHARS
@@ -28,23 +31,33 @@ class StopIn(Strict):
     reason = serializers.CharField(max_length=REASON_MAX_CHARS)
 
 
-def _knob(name: str, default: Any, *, is_given: bool) -> serializers.Field:
+def _knob(knob: Knob, *, is_given: bool) -> serializers.Field:
     """One knob, as it is given or taken."""
-    said = f"{default} unless changed"
+    said = _about(knob)
     more: dict[str, Any] = {"help_text": said} if is_given else {"help_text": said, "required": False}
-    if isinstance(default, Fraction | str):
-        return serializers.CharField(max_length=MARGIN_MAX_CHARS if isinstance(default, Fraction) else 40, **more)
-    bound: dict[str, Any] = {} if is_given else {"min_value": 0, "max_value": policies.most_of(name)}
-    if policies.is_of_words(name):
+    if knob.type in (Fraction, str):
+        return serializers.CharField(max_length=MARGIN_MAX_CHARS if knob.type is Fraction else 40, **more)
+    bound: dict[str, Any] = {} if is_given else {"min_value": 0, "max_value": policies.most_of(knob.name)}
+    if knob.type == WORDS:
         return serializers.ListField(child=serializers.CharField(max_length=40), **more)
-    if isinstance(default, tuple):
+    if knob.is_list:
         return serializers.ListField(child=serializers.IntegerField(**bound), **more)
     return serializers.IntegerField(**bound, **more)
 
 
+def _about(knob: Knob) -> str:
+    """What it is, in the language of the description, whoever asks first."""
+    with translation.override(settings.LANGUAGE_CODE):
+        said = f"{knob.title}. {knob.meaning} "
+        if knob.choices:
+            said += "; ".join(f"`{word}`: {meaning}" for word, meaning in knob.choices.items()) + ". "
+        unit = f"In {UNITS[knob.unit]}; " if knob.unit else ""
+        return f"{said}{unit}{json.dumps(policies.plain(knob.default))} unless changed."
+
+
 def _knobs(name: str, base: type[serializers.Serializer], doc: str, *, is_given: bool) -> type[serializers.Serializer]:
     """A serializer with a field for each knob of the engine's policy."""
-    found = {each.name: _knob(each.name, each.default, is_given=is_given) for each in fields(Policy)}
+    found = {each.name: _knob(each, is_given=is_given) for each in KNOBS.values()}
     return type(name, (base,), {"__doc__": doc, "__module__": __name__, **found})
 
 
@@ -134,6 +147,7 @@ class VersionOut(serializers.Serializer):
     made_at = serializers.DateTimeField()
     made_by = serializers.CharField(allow_null=True)
     reason = serializers.CharField(allow_blank=True)
+    ledger_entry = serializers.IntegerField(allow_null=True, help_text="its number in the ledger; none for the system")
     changed = serializers.DictField()
 
 
@@ -215,7 +229,7 @@ def policy(row: Cluster, versions: list[PolicyVersion]) -> dict[str, Any]:
     latest = versions[0]
     return {
         "cluster": row.name,
-        **{name: value for name, value in version(latest).items() if name != "changed"},
+        **{name: value for name, value in version(latest).items() if name not in ("changed", "ledger_entry")},
         "knobs": policies.effective(latest),
         "history": [version(each) for each in versions],
     }
@@ -228,6 +242,7 @@ def version(row: PolicyVersion) -> dict[str, Any]:
         "made_at": moment(row.made_at),
         "made_by": row.made_by.username if row.made_by else None,
         "reason": row.reason,
+        "ledger_entry": row.entry_id,
         "changed": row.knobs,
     }
 

@@ -45,7 +45,8 @@ def seconds_of(text: str) -> int:
         match = PART.match(rest)
         unit = match and WORDS.get(match[2], match[2])
         if match is None or unit not in SECONDS:
-            raise ValueError(f"{text[:SHOWN]!r} is not a duration such as 2 h, 45 min or 1 h 30 min")
+            said = gettext("{text!r} is not a duration such as 2 h, 45 min or 1 h 30 min")
+            raise ValueError(said.format(text=text[:SHOWN]))
         total += int(match[1]) * SECONDS[unit]
         rest = rest[match.end() :]
     return total

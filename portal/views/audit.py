@@ -61,7 +61,7 @@ class Asked:
 
 
 class Audit(Page):
-    """`?node=&request=&who=&what=&since=&as_of=` choose; the latest first."""
+    """`?node=&request=&entry=&who=&what=&since=&as_of=` choose; the latest first."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         """One page of entries."""
@@ -121,6 +121,8 @@ def entries_asked_for(request: HttpRequest) -> Asked:
         rows = rows.filter(request_id=number)
         if not rows.exists():
             raise Http404(gettext("There is no ledger of a request R{number} that you may see.").format(number=number))
+    if number := whole_number(request, "entry", 0, at_most=10**9 - 1):
+        rows = rows.filter(pk=number)
     if who := request.GET.get("who", "").strip():
         rows = rows.filter(_about_people(who))
     if what := choice(request, "what", {"": "", **VERBS}, ""):
@@ -129,7 +131,7 @@ def entries_asked_for(request: HttpRequest) -> Asked:
         rows = rows.filter(at__gte=midnight(day_named(request, "since", today())))
     if request.GET.get("as_of"):
         rows = rows.filter(at__lt=midnight(day_named(request, "as_of", today()) + timedelta(days=1)))
-    filters = ("node", "request", "who", "what", "since", "as_of")
+    filters = ("node", "request", "entry", "who", "what", "since", "as_of")
     return Asked(rows.order_by("-id"), node, any(request.GET.get(name) for name in filters))
 
 

@@ -30,6 +30,7 @@ from scheduler.services import simulations
 from scheduler.services.simulations import File
 from scheduler.simulator.lab import research_lab
 from scheduler.simulator.policy_table import COLUMNS
+from scheduler.simulator.sweeps import KNOBS
 
 PER_PAGE = 30
 SCENARIOS_OFFERED = 30
@@ -87,8 +88,17 @@ class AskForSimulation(Page, Generic[Form]):
             "first_day": first,
             "last_day": last,
             "cluster": prefilled(request, "cluster", [each.name for each in clusters()]),
+            **self.begun(request),
         }
         return self.show(request, self.form(request, initial=initial), 200)
+
+    def begun(self, request: HttpRequest) -> dict[str, Any]:
+        """What else the address fills in.
+
+        Raises:
+            BadRequest: it says something that can't be.
+        """
+        return {}
 
     def post(self, request: HttpRequest) -> HttpResponse:
         """Ask, and go to the simulation's page; or show what is wrong beside its field."""
@@ -127,6 +137,10 @@ class NewSimulation(AskForSimulation[SimulationForm]):
     form_class = SimulationForm
     template = "simulation_form"
     usual = {"work": HISTORY, "schedulers": ["contracts", "fifo-skip"]}
+
+    def begun(self, request: HttpRequest) -> dict[str, Any]:
+        """A knob to sweep."""
+        return {"knob": prefilled(request, "knob", KNOBS)}
 
     def ask(self, form: SimulationForm, person: Person) -> Simulation:
         """Schedulers side by side, or one knob over several values."""

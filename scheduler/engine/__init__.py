@@ -14,7 +14,16 @@ from .placing import Candidate, choose_whole_nodes
 from .policies import Crowd, Crowds, Predictor, auction, cassini, cells, leaf_order_of, locality, themis
 from .policies.fair import LimitFault, Portion, fair_shares, fault_in_limits, steady_shares
 from .policies.half_life import decay_per_s, decayed_milli_s
-from .policy import ENGINE_VERSION, HOLDING_ORDERS, LEAF_ORDERS, TREE_ORDERS, Policy
+from .policy import (
+    ENGINE_VERSION,
+    HOLDING_ORDERS,
+    KNOB_TYPES,
+    LEAF_ORDERS,
+    PLACEMENT_SCORES,
+    TREE_ORDERS,
+    WORDS,
+    Policy,
+)
 from .private import set_cells
 from .reasons import Code
 from .snapshot import Snapshot
@@ -48,10 +57,13 @@ __all__ = [
     "DEVICE_MILLI",
     "ENGINE_VERSION",
     "HOLDING_ORDERS",
+    "KNOB_TYPES",
     "LEAF_ORDERS",
     "NO_CELLS",
     "NO_SERVICE",
+    "PLACEMENT_SCORES",
     "TREE_ORDERS",
+    "WORDS",
     "Action",
     "Arrival",
     "BudgetNode",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Any, get_type_hints
 
 from .values import DEVICE_MILLI
 
@@ -138,3 +140,9 @@ class Policy:
             raise ValueError(f"high_efficiency_percent: {self.high_efficiency_percent} is more than 100")
         if self.fraction_min_milli >= DEVICE_MILLI:
             raise ValueError(f"fraction_min_milli: {self.fraction_min_milli} is no part of a device; 999 is the most")
+
+
+KNOB_TYPES: Mapping[str, Any] = get_type_hints(Policy)
+"""Of each knob what its value is: `int`, `Fraction`, `str`, or a tuple of numbers or words."""
+WORDS = tuple[str, ...]
+"""The type of a knob that is a list of words."""

@@ -26,6 +26,7 @@ class PolicyVersion(models.Model):
     made_at = SecondField(db_default=Now())
     made_by = models.ForeignKey(Person, models.PROTECT, null=True, related_name="+")
     reason = models.TextField(blank=True)
+    entry_id = models.BigIntegerField(null=True, help_text="of the ledger; null for the system")
 
     class Meta:
         ordering = ["cluster", "-number"]

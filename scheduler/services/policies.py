@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -13,17 +12,20 @@ from django.utils.translation import gettext
 
 from budgets.authority import may
 from budgets.errors import ConflictError, InputError, NotAllowed
-from budgets.models import Cluster, Person
+from budgets.models import Cluster, LedgerEntry, Person
+from budgets.sentences import said
 from budgets.services import ledger
-from scheduler.engine import Policy
+from scheduler.engine import WORDS, Policy
+from scheduler.knobs import KNOBS, Unit
 from scheduler.models import PolicyVersion
 from scheduler.services import events, predictions
 
-KNOBS = {field.name: field for field in fields(Policy)}
 DURATION_MAX_S = 10 * 365 * 86_400
 """Ten years: more is a slip of the keyboard."""
 COUNT_MAX = 1_000
 RATE_MAX_GBPS = 1_000_000
+MOST = {Unit.SECONDS: DURATION_MAX_S, Unit.DEVICE_SECONDS: DURATION_MAX_S, Unit.GBPS: RATE_MAX_GBPS}
+"""The most that a whole number may be, by its unit; of all others `COUNT_MAX`."""
 MARGIN_MAX_CHARS = 20
 SMALL_NUMBER = re.compile(r"-?[0-9]{1,18}([./][0-9]{1,18})?")
 """Without an exponent: nobody could wait for all the digits of 1e999999999."""
@@ -82,34 +84,56 @@ def change(
     """
     if by is not None and not may(by, "policy.change", cluster):
         raise NotAllowed("policy.change")
-    clean = {name: _checked(name, value) for name, value in knobs.items()}
     with events.changing(cluster.pk):
         ensure(cluster)
         before = latest(cluster)
-        if version is not None and version != before.number:
-            raise ConflictError(gettext("version {number} is in force now").format(number=before.number))
-        merged = before.knobs | clean
-        if clean.get("fraction_min_milli") and not gives_out_parts(cluster):
-            raise InputError("fraction_min_milli", gettext("only GPUs that agents look after are given out in parts"))
-        if merged.get("leaf_order") == "gittins" and not merged.get("service_samples"):
-            merged["service_samples"] = predictions.services(cluster, timezone.now())
-        try:
-            _policy(merged)
-        except ValueError as error:
-            name, _, message = str(error).partition(": ")
-            raise InputError(name, message) from None
-        if merged == before.knobs:
+        merged = _merged(cluster, before, knobs, version)
+        if _policy(merged) == as_policy(before):
             return before
-        made = PolicyVersion.objects.create(
+        made = PolicyVersion(
             cluster=cluster, number=before.number + 1, knobs=merged, made_by=by, reason=reason, made_at=timezone.now()
         )
         if by is not None:
-            _record(before, made, by, reason)
+            entry = _record(before, made, by, reason)
+            made.entry_id = None if entry is None else entry.pk
+        made.save()
         events.record(
             cluster_id=cluster.pk, kind=events.Kind.POLICY_CHANGED, by=by, data={"policy": made.pk, "knobs": merged}
         )
         events.wake(cluster.pk)
     return made
+
+
+def would_be(*, cluster: Cluster, knobs: Mapping[str, Any], version: int | None = None) -> dict[str, Any]:
+    """Every knob's value as `change` would put it in force, as `effective` has it; nothing is changed.
+
+    Raises:
+        InputError, ConflictError: as `change` does.
+    """
+    merged = _merged(cluster, latest(cluster), knobs, version)
+    return effective(PolicyVersion(cluster=cluster, knobs=merged))
+
+
+def _merged(cluster: Cluster, before: PolicyVersion, knobs: Mapping[str, Any], version: int | None) -> dict[str, Any]:
+    """What is stored of the policy in force with some knobs changed: all that differ from their defaults.
+
+    Raises:
+        InputError: names the knob. ConflictError: another version is in force.
+    """
+    clean = {name: checked(name, value) for name, value in knobs.items()}
+    if version is not None and version != before.number:
+        raise ConflictError(gettext("version {number} is in force now").format(number=before.number))
+    if clean.get("fraction_min_milli") and not gives_out_parts(cluster):
+        raise InputError("fraction_min_milli", gettext("only GPUs that agents look after are given out in parts"))
+    merged = before.knobs | clean
+    if merged.get("leaf_order") == "gittins" and not merged.get("service_samples"):
+        merged["service_samples"] = predictions.services(cluster, timezone.now())
+    try:
+        _policy(merged)
+    except ValueError as error:
+        name, _, message = str(error).partition(": ")
+        raise InputError(name, said(message)) from None
+    return {name: value for name, value in merged.items() if name not in KNOBS or value != plain(KNOBS[name].default)}
 
 
 def gives_out_parts(cluster: Cluster) -> bool:
@@ -118,11 +142,11 @@ def gives_out_parts(cluster: Cluster) -> bool:
     return cluster.unit == Cluster.Unit.GPU and cluster.executor in by_agents
 
 
-def _record(before: PolicyVersion, after: PolicyVersion, by: Person, reason: str) -> None:
+def _record(before: PolicyVersion, after: PolicyVersion, by: Person, reason: str) -> LedgerEntry | None:
     """In the ledger of the whole tree: the knobs that changed."""
     old, new = effective(before), effective(after)
     names = [name for name in new if old[name] != new[name]]
-    ledger.record_of_all(
+    return ledger.record_of_all(
         verb="cluster.policy",
         by=by,
         before={name: old[name] for name in names},
@@ -136,44 +160,41 @@ def effective(version: PolicyVersion) -> dict[str, Any]:
     """Every knob's value, as `change` takes it."""
     policy = as_policy(version)
     values = {name: getattr(policy, name) for name in KNOBS}
-    return {name: _plain(value) for name, value in values.items()}
+    return {name: plain(value) for name, value in values.items()}
 
 
-def _plain(value: Any) -> Any:
-    """As JSON has it."""
+def plain(value: Any) -> Any:
+    """A knob's value as JSON has it."""
     if isinstance(value, Fraction):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
 
 
-def _checked(name: str, value: Any) -> Any:
-    """The value as it is stored."""
+def checked(name: str, value: Any) -> Any:
+    """A knob's value as it is stored.
+
+    Raises:
+        InputError: there is no such knob, or it can't have that value, whatever the others are.
+    """
     if name not in KNOBS:
         raise InputError(
             name, gettext("there is no such knob; there are {choices}").format(choices=", ".join(sorted(KNOBS)))
         )
-    default = KNOBS[name].default
-    if is_of_words(name):
+    knob = KNOBS[name]
+    if knob.type == WORDS:
         return _words(name, value)
-    if isinstance(default, tuple):
+    if knob.is_list:
         return _list(name, value)
-    if isinstance(default, str):
+    if knob.type is str:
         return _word(name, value)
-    if isinstance(default, Fraction):
+    if knob.type is Fraction:
         return _fraction(name, value)
     return _whole(name, value, most_of(name))
 
 
 def most_of(name: str) -> int:
     """The most that a knob may be that is a whole number, or a list of such."""
-    if name.endswith("_gbps"):
-        return RATE_MAX_GBPS
-    return DURATION_MAX_S if name.endswith("_s") or isinstance(KNOBS[name].default, tuple) else COUNT_MAX
-
-
-def is_of_words(name: str) -> bool:
-    """Whether a knob is a list of words."""
-    return str(KNOBS[name].type) == "tuple[str, ...]"
+    return MOST.get(KNOBS[name].unit, COUNT_MAX)
 
 
 def _words(name: str, value: Any) -> list[str]:
@@ -185,7 +206,7 @@ def _words(name: str, value: Any) -> list[str]:
 def _list(name: str, value: Any) -> list[int]:
     if not isinstance(value, list | tuple) or len(value) > LIST_MAX:
         raise InputError(name, gettext("{value!r} is not a list of whole numbers").format(value=str(value)[:40]))
-    return [_whole(name, each, DURATION_MAX_S) for each in value]
+    return [_whole(name, each, most_of(name)) for each in value]
 
 
 def _word(name: str, value: Any) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.engine import LEAF_ORDERS, TREE_ORDERS, Policy
+from scheduler.engine import KNOB_TYPES, LEAF_ORDERS, TREE_ORDERS, WORDS, Policy
 
 from .fields import ScenarioError
 from .placements import PLACEMENTS, check_words
@@ -28,8 +28,6 @@ EVERY_PLACEMENT = "placements"
 OF_CLASSES = "classes"
 """The placement that needs a scenario whose nodes have classes, and a policy that ranks them."""
 STANDING = Policy()
-OF_WORDS = frozenset(each.name for each in fields(Policy) if str(each.type) == "tuple[str, ...]")
-"""Knobs that are lists of words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ def read(words: str) -> NamedPolicy:
             raise ScenarioError(name, f"has {knob} twice")
         if knob in PLACEMENTS:
             placement[knob] = value
-        elif knob in {each.name for each in fields(Policy)}:
+        elif knob in KNOB_TYPES:
             knobs[knob] = _value(knob, value)
         else:
             raise ScenarioError(name, f"there is no knob {knob!r}")
@@ -123,7 +121,7 @@ def _value(knob: str, text: str) -> Any:
     """As a scenario file would hold it: a list, a whole number, another number, or text such as "3d"."""
     if isinstance(getattr(STANDING, knob), tuple):
         parts = [part.strip() for part in text.split("/")]
-        return parts if knob in OF_WORDS else [_number(part) for part in parts]
+        return parts if KNOB_TYPES[knob] == WORDS else [_number(part) for part in parts]
     return _number(text)
 
 

@@ -204,6 +204,17 @@ ROUTES = [
         (SIGN_IN, 403, 403, 403, 400),
         "post",
     ),
+    same("policy/", "/policy/"),
+    same("clusters/<slug:cluster>/policy/", "/clusters/north/policy/"),
+    Route(
+        "clusters/<slug:cluster>/policy/<slug:verb>/", "/clusters/north/policy/change/", (SIGN_IN, 302, 302, 302, 302)
+    ),
+    Route(
+        "clusters/<slug:cluster>/policy/<slug:verb>/",
+        "/clusters/north/policy/change/",
+        (SIGN_IN, 403, 403, 403, 400),
+        "post",
+    ),
     Route("clusters/<slug:cluster>/slurm/", "/clusters/north/slurm/", (SIGN_IN, 404, 404, 404, 404)),
     same("clusters/<slug:cluster>/timeline/", "/clusters/north/timeline/?window=7d"),
     same("clusters/<slug:cluster>/timeline/", "/clusters/north/timeline/?nodes=n01:n02", htmx=True),

@@ -190,5 +190,6 @@ def test_an_order_that_there_is_not_is_refused(db: None) -> None:
     with pytest.raises(InputError, match="round_s"):
         policies.change(cluster=cluster, knobs={"round_s": 0})
     made = policies.change(cluster=cluster, knobs={"leaf_order": "gittins"})
-    assert (made.knobs["leaf_order"], made.knobs["service_samples"]) == ("gittins", [])
+    found = policies.effective(made)
+    assert (found["leaf_order"], found["service_samples"]) == ("gittins", [])
     assert predictions.predicted_s(cluster, None, "train", START) == 600
