@@ -111,17 +111,20 @@ def refusal_in(
     budget = snapshot.leaf(leaf)
     nodes = snapshot.nodes
     maximum = least_maximum(budget)
-    asked = Workload(
-        id="",
-        leaf=leaf,
-        size_milli=size_milli,
-        min_runtime_s=min_runtime_s,
-        submitted_s=snapshot.now_s,
-        node=node,
-        cpu_milli=cpu_milli,
-        memory_mib=memory_mib,
-        gpu_classes=gpu_classes,
-    )
+    has_host_room = True
+    if cpu_milli or memory_mib or gpu_classes:
+        asked = Workload(
+            id="",
+            leaf=leaf,
+            size_milli=size_milli,
+            min_runtime_s=min_runtime_s,
+            submitted_s=snapshot.now_s,
+            node=node,
+            cpu_milli=cpu_milli,
+            memory_mib=memory_mib,
+            gpu_classes=gpu_classes,
+        )
+        has_host_room = is_anywhere(snapshot, asked)
     return refusal(
         policy=policy,
         size_milli=size_milli,
@@ -132,7 +135,7 @@ def refusal_in(
         leaf_name=snapshot.names.get(leaf, leaf),
         maximum=None if maximum is None else (snapshot.names.get(maximum[0], maximum[0]), maximum[1]),
         node_milli=nodes.largest_milli,
-        has_host_room=is_anywhere(snapshot, asked),
+        has_host_room=has_host_room,
         gpu_classes=gpu_classes,
-        known_classes={each.gpu_class for each in nodes.by_name.values()} - {""},
+        known_classes={each.gpu_class for each in nodes.by_name.values()} - {""} if gpu_classes else (),
     )

@@ -27,12 +27,13 @@ from .quiet import has_to_act, may_move_funded, may_move_of, may_start_unallocat
 from .reasons import Code
 from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
+from .still import is_still, note_still
 from .trial import Trial
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
 from .waiting import WaitingCodes, Waits
 
 
-def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Plan:
+def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False, with_sentences: bool = True) -> Plan:
     """Decide what starts, who is preempted, who waits, and why, at the snapshot's instant.
 
     Args:
@@ -40,14 +41,18 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Pl
         policy: the cluster's knobs.
         only_news: waits of which the snapshot was told already (`Snapshot.tell`) are left out, and so are figures,
             places and the order; otherwise everything is explained.
+        with_sentences: otherwise reasons are codes, with the numbers that whoever carries the plan out needs.
 
     Raises:
         ValueError: the snapshot was built for another lookback, half-life or order among the tree.
     """
     _check(snapshot, policy)
-    one_pass = Pass(snapshot, policy, only_news=only_news)
+    if only_news and is_still(snapshot, policy):
+        return Plan(now_s=snapshot.now_s, decisions=(), order=(), figures={})
+    one_pass = Pass(snapshot, policy, only_news=only_news, with_sentences=with_sentences)
     try:
-        if not one_pass.is_quiet():
+        is_quiet = one_pass.is_quiet()
+        if not is_quiet:
             one_pass.hold_and_release()
             one_pass.settle_plans()
             one_pass.empty_nodes()
@@ -58,6 +63,8 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False) -> Pl
         figures = {} if only_news else snapshot.tree.figures(snapshot.now_s)
     finally:
         one_pass.trial.roll_back()
+    if is_quiet and not one_pass.decisions:
+        note_still(snapshot, policy, one_pass.trial.reaches.compared())
     return Plan(
         now_s=snapshot.now_s,
         decisions=tuple(one_pass.decisions),
@@ -98,13 +105,13 @@ def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
 class Pass:
     """The decisions of one pass, on a trial that is rolled back by the caller."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, only_news: bool) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, only_news: bool, with_sentences: bool) -> None:
         """Nothing is decided yet."""
         self._only_news = only_news
         self.snapshot = snapshot
         self.policy = policy
         self.trial = Trial(snapshot, policy, for_all=not only_news)
-        self.explainer = Explainer(self.trial, with_figures=not only_news)
+        self.explainer = Explainer(self.trial, with_figures=not only_news, with_sentences=with_sentences)
         self.decisions: list[Decision] = []
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
         self.codes = WaitingCodes(self.trial)
@@ -141,9 +148,8 @@ class Pass:
                 self._say(workload.id, Action.RELEASE, self.explainer.released(workload))
         stopped = [
             (workload, code)
-            for leaf_id, queue in snapshot.queues.items()
-            if leaf_id in snapshot.tree.bare_leaves
-            for *_, workload in (*queue.funded, *queue.unallocated)
+            for leaf_id in snapshot.queues.keys() & snapshot.tree.bare_leaves
+            for *_, workload in (*snapshot.queues[leaf_id].funded, *snapshot.queues[leaf_id].unallocated)
             if (code := reason_to_hold(snapshot, workload)) is not None
         ]
         for workload, code in sorted(stopped, key=lambda each: each[0].id):
@@ -175,9 +181,10 @@ class Pass:
                 self.trial.end_claim(claim.workload)
                 self._start(workload, claim.holdings, place=None)
             else:
-                reason = self.explainer.still_claims(claim.holdings, claim.waits_for)
-                self._say(workload.id, Action.WAIT, reason)
                 self._placed.add(workload.id)
+                if not self._only_news or snapshot.told.get(workload.id) != Code.WAITING_VICTIMS:
+                    reason = self.explainer.still_claims(claim.holdings, claim.waits_for)
+                    self._say(workload.id, Action.WAIT, reason)
 
     # --- 3 --------------------------------------------------------------------------------------------------------
 

@@ -21,8 +21,10 @@ from .reasons import Code
 from .snapshot import Snapshot
 from .tree import TreeNode, sides
 from .trial import Trial
-from .values import DEVICE_MILLI, LEVELS, NO_CELLS, Reason, Workload
+from .values import DEVICE_MILLI, FUNDED, LEVELS, NO_CELLS, UNALLOCATED, Reason, Workload
 
+CODE_ALONE = {code: Reason(code, "") for code in Code}
+"""Reasons without a sentence."""
 FOR_ROOM = (Code.WAITING_PLACEMENT, Code.WAITING_CAPACITY, Code.WAITING_ORDER)
 """Why those wait for whom no device has room."""
 
@@ -73,11 +75,15 @@ def places(holdings: Mapping[str, int]) -> str:
 
 
 class Explainer:
-    """Writes the reasons of one pass. What workloads of one leaf have in common is worked out once."""
+    """Writes the reasons of one pass. What workloads of one leaf have in common is worked out once.
 
-    def __init__(self, trial: Trial, *, with_figures: bool) -> None:
+    Without sentences, what starts, is preempted or waits has its code, and the numbers by which a plan is carried out.
+    """
+
+    def __init__(self, trial: Trial, *, with_figures: bool, with_sentences: bool = True) -> None:
         """Explain what this trial decides; what starts and waits, with the figures of its levels or without them."""
         self._with_figures = with_figures
+        self.with_sentences = with_sentences
         self._trial = trial
         self._snapshot = trial.snapshot
         self._levels: dict[tuple[str, bool, int], tuple[list[dict[str, Any]], str]] = {}
@@ -115,6 +121,10 @@ class Explainer:
         return rows, ahead_of_it
 
     def _has_demand(self, node: TreeNode, is_funded: bool) -> bool:
+        """Whether something of that kind waits below a node."""
+        if not self._snapshot.tree.bare_leaves:  # then the tree knows of all that waits
+            assert node.parent is not None
+            return node.id in node.parent.asking[FUNDED if is_funded else UNALLOCATED]
         if is_funded not in self._demand:
             waiting = {
                 each.id
@@ -151,6 +161,8 @@ class Explainer:
 
     def started(self, workload: Workload, holdings: Mapping[str, int], is_funded: bool) -> Reason:
         """It holds its devices from now on."""
+        if not self.with_sentences:
+            return CODE_ALONE[Code.STARTED]
         numbers: dict[str, Any] = {}
         if self._with_figures:
             numbers["levels"] = self.levels(self._snapshot.leaf(workload.leaf), is_funded)[0]
@@ -165,26 +177,26 @@ class Explainer:
 
     def claims(self, workload: Workload, taking: Taking) -> Reason:
         """Its devices are chosen, and it waits until they are left."""
-        size = amount(self._snapshot, sum(taking.holdings.values()))
-        return self._waits_for(taking.waits_for, f"{size} on {places(taking.holdings)}", taking.holdings)
+        return self.still_claims(taking.holdings, taking.waits_for)
 
     def still_claims(self, holdings: Mapping[str, int], waits_for: Sequence[str]) -> Reason:
         """It still waits until its devices are left."""
-        size = amount(self._snapshot, sum(holdings.values()))
-        return self._waits_for(waits_for, f"{size} on {places(holdings)}", holdings)
-
-    def _waits_for(self, run_ids: Sequence[str], what: str, holdings: Mapping[str, int]) -> Reason:
+        numbers = {"waits_for": list(waits_for), "holdings": dict(holdings)}
+        if not self.with_sentences:
+            return Reason(Code.WAITING_VICTIMS, "", numbers)
         gone_by_s = [
             run.leave_by_s
-            for run_id in run_ids
+            for run_id in waits_for
             if (run := self._snapshot.runs.get(run_id)) is not None and run.leave_by_s is not None
         ]
-        numbers = {"waits_for": list(run_ids), "holdings": dict(holdings)}
+        what = f"{amount(self._snapshot, sum(holdings.values()))} on {places(holdings)}"
         text = f"Waiting: {what} are held for it until the runs there have saved and left."
         return Reason(Code.WAITING_VICTIMS, text, numbers, max(gone_by_s, default=None))
 
     def preempted(self, claimant: Claimant, victim: HeldRun, code: Code) -> Reason:
         """A run was told to leave for a workload, with both sides' numbers."""
+        if not self.with_sentences:
+            return CODE_ALONE[code]
         snapshot = self._snapshot
         by = claimant.workload.id
         size = amount(snapshot, victim.size_milli)
@@ -243,6 +255,8 @@ class Explainer:
 
     def promised(self, workload: Workload, holdings: Mapping[str, int], at_s: int, counts_on: Sequence[str]) -> Reason:
         """From that instant on these devices are its own."""
+        if not self.with_sentences:
+            return Reason(Code.WAITING_CAPACITY, "", {"at_s": at_s, "counts_on": counts_on}, at_s)
         size = amount(self._snapshot, sum(holdings.values()))
         numbers = {
             "at_s": at_s,
@@ -261,6 +275,8 @@ class Explainer:
 
     def waits(self, workload: Workload, code: Code, at_s: int | None) -> Reason:
         """Why a workload was left waiting; shared by all of its shape and leaf."""
+        if not self.with_sentences:
+            return CODE_ALONE[code]
         snapshot = self._snapshot
         is_funded = workload.min_runtime_s > 0
         numbers: dict[str, Any] = {"size_milli": workload.size_milli, "free_milli": snapshot.nodes.free_milli}

@@ -85,6 +85,7 @@ class Group:
         self.members[workload.id] = workload
         self._codes[code] = self._codes.get(code, 0) + 1
         self._shortest_s = self.failure = None
+        self._stirred.moves += 1
         if self.is_funded:
             self._stirred.joined += 1
             self.joined = self._stirred.joined
@@ -94,6 +95,7 @@ class Group:
     def remove(self, workload: Workload, code: str | None) -> None:
         """One waits no longer."""
         del self.members[workload.id]
+        self._stirred.moves += 1
         self._codes[code] -= 1
         if workload is self._any:
             self._any = None
@@ -106,6 +108,7 @@ class Group:
         """One who was told `before` last is told `code`; None is nothing."""
         self._codes[before] -= 1
         self._codes[code] = self._codes.get(code, 0) + 1
+        self._stirred.moves += 1
         if not self.is_funded:
             self._stirred.unallocated[self] = None
 
@@ -136,17 +139,19 @@ class Stirred:
     Attributes:
         funded: all funded groups.
         joined: how often somebody has joined one of them.
+        moves: how often somebody has joined or left any group, or was told why it waits.
         unallocated: the unallocated groups whose members may not all know why they wait.
         sizes: by amount, the number of unallocated groups that ask for it.
         spreading: likewise, of those that may be spread over nodes.
     """
 
-    __slots__ = ("funded", "joined", "sizes", "spreading", "unallocated")
+    __slots__ = ("funded", "joined", "moves", "sizes", "spreading", "unallocated")
 
     def __init__(self) -> None:
         """Nobody waits."""
         self.funded: dict[Group, None] = {}
         self.joined = 0
+        self.moves = 0
         self.unallocated: dict[Group, None] = {}
         self.sizes: dict[int, int] = {}
         self.spreading: dict[int, int] = {}

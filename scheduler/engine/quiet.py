@@ -243,6 +243,7 @@ def _may_any_start(trial: Trial, groups: Iterable[Group]) -> bool:
     nodes = snapshot.nodes
     largest_milli = max(nodes.by_free, default=0)
     is_promise_free = len(snapshot.reservations) < trial.policy.reservations
+    has_cells = bool(snapshot.tree.tenants)
     for group in groups:
         size_milli = group.size_milli
         if group.failure is None and largest_milli and _may_fit_free(nodes, largest_milli, size_milli):
@@ -258,16 +259,14 @@ def _may_any_start(trial: Trial, groups: Iterable[Group]) -> bool:
             reach = reaches.of_group(group)
             if is_promise_free and reach.has_ever(snapshot, size_milli):
                 return True
-            is_within_reach = reach.has_now(snapshot, size_milli) or _is_any_on_others_cell(snapshot, group)
+            is_within_reach = reach.has_now(snapshot, size_milli) or (has_cells and _is_on_others_cell(snapshot, group))
         if is_within_reach and not _fails_still(trial, group):
             return True
     return False
 
 
-def _is_any_on_others_cell(snapshot: Snapshot, group: Group) -> bool:
+def _is_on_others_cell(snapshot: Snapshot, group: Group) -> bool:
     """Whether something was promised to one of a group where its reach does not go, as it is others' cell."""
-    if not snapshot.tree.tenants:
-        return False
     holders = snapshot.reservations.keys() & group.members.keys()
     return any(is_on_others_cell(snapshot, group.members[name]) for name in holders)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import islice
 
 from .classes import is_reserve_kept_from
 from .cluster import ALWAYS_S, HeldRun, Nodes, NodeState
@@ -17,7 +18,7 @@ from .private import is_in_cell_of, keeps_tenant_from, leaves_in_cell, settle
 from .queues import Group
 from .snapshot import Snapshot
 from .standing import comparisons
-from .tree import SERVED_MOST, TreeNode, may_swap, sides
+from .tree import SERVED_MOST, Level, TreeNode, may_swap, sides
 from .values import DEVICE_MILLI, Workload
 
 MANY = 16
@@ -147,6 +148,8 @@ class Reach:
 
     def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:
         """The most that could be had on one node, if something may start there, by telling runs to leave now."""
+        if self._is_far_behind(snapshot.nodes):
+            return self._could_have(snapshot, node)[0]
         self._follow(snapshot)
         return self._could_have(snapshot, node)[0] if self._is_bound else self._now[node.name]
 
@@ -157,6 +160,8 @@ class Reach:
         is_whole = need_milli > snapshot.nodes.largest_milli
         if not is_whole and self._is_beyond_limit(snapshot.nodes, need_milli):
             return False
+        if not is_whole and self._is_far_behind(snapshot.nodes):
+            return self._is_anywhere_now(snapshot, need_milli)
         self._follow(snapshot)
         found = (self._whole_now_milli if is_whole else self._most_now_milli()) >= need_milli
         if found and self._is_bound:
@@ -166,10 +171,25 @@ class Reach:
             self._limit_milli, self._glanced = self._top_now, self._seen
         return found
 
+    def _is_anywhere_now(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """The same of one node, by a look at those alone where anybody could have so much."""
+        nodes = snapshot.nodes
+        for node in nodes.by_name.values():
+            if node.open_milli >= need_milli and self._could_have(snapshot, node)[0] >= need_milli:
+                return True
+        self._limit_milli, self._glanced = need_milli - 1, len(nodes.changes)
+        return False
+
+    def _is_far_behind(self, nodes: Nodes) -> bool:
+        """Whether so much has changed that every node has to be looked at."""
+        return not self._seen or len(nodes.changes) - self._seen > MANY * len(nodes.by_name)
+
     def has_now_unpromised(self, snapshot: Snapshot, need_milli: int) -> bool:
         """The same of nodes of which nothing was promised to anybody."""
-        if not self.has_now(snapshot, need_milli):  # else every node was looked at, and none is but a bound
+        if not self.has_now(snapshot, need_milli):  # else none is but a bound
             return False
+        if self._is_far_behind(snapshot.nodes):
+            self._look_at_all(snapshot)
         by_name, now = snapshot.nodes.by_name, self._now.items()
         if need_milli <= snapshot.nodes.largest_milli:
             return any(now_milli >= need_milli and not by_name[name].reservations for name, now_milli in now)
@@ -192,8 +212,10 @@ class Reach:
             settle(snapshot)
         if self._witness is not None and self._is_witnessed(snapshot, need_milli):
             return True
-        self._follow(snapshot)
         is_whole = need_milli > snapshot.nodes.largest_milli
+        if not is_whole and self._is_far_behind(snapshot.nodes) and self._finds_witness(snapshot, need_milli):
+            return True
+        self._follow(snapshot)
         found = (self._whole_ever_milli if is_whole else self._most_ever_milli()) >= need_milli
         if found and self._is_bound:
             self._look_at_all(snapshot)
@@ -215,9 +237,15 @@ class Reach:
             self._witness = node, node.version, certain_milli
             return True
         by_name = snapshot.nodes.by_name
-        likely = [name for name, ever_milli in self._ever.items() if ever_milli >= need_milli]
-        for name in likely[:FEW_WITNESSES]:
-            node = by_name[name]
+        likely = (name for name, ever_milli in self._ever.items() if ever_milli >= need_milli)
+        return self._is_among(snapshot, need_milli, (by_name[name] for name in islice(likely, FEW_WITNESSES)))
+
+    def _finds_witness(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """Whether on some node so much is certain; all are looked at only where there is none."""
+        return self._is_among(snapshot, need_milli, snapshot.nodes.by_name.values())
+
+    def _is_among(self, snapshot: Snapshot, need_milli: int, nodes: Iterable[NodeState]) -> bool:
+        for node in nodes:
             certain_milli = self._could_have(snapshot, node)[1]
             if certain_milli >= need_milli:
                 self._witness = node, node.version, certain_milli
@@ -253,10 +281,12 @@ class Reach:
         seen = self._seen
         if seen == len(nodes.changes) and not self._stale:
             return
-        if not seen or len(nodes.changes) - seen > MANY * len(nodes.by_name):
+        if self._is_far_behind(nodes):
             self._look_at_all(snapshot)
             return
-        changed = {*nodes.changes[seen:], *(nodes.by_name[name] for name in self._stale)}
+        changed = set(nodes.changes[seen:])
+        if self._stale:
+            changed.update([nodes.by_name[name] for name in self._stale])
         for node in changed:
             if self._is_bound:
                 self._raise_bounds(snapshot, node)
@@ -292,6 +322,8 @@ class Reach:
         if not node.shared:
             open_milli, leaves = node.summary()
             if self.beaten.isdisjoint(leaves) and self.leaf.id not in leaves:
+                if not node.reservations:
+                    return open_milli, open_milli
                 promised_milli = sum(promise.holdings[node.name] for promise in node.reservations)
                 return open_milli, open_milli - promised_milli
         return self._counted(node, self.on(node), now_s)
@@ -347,12 +379,12 @@ class Reaches:
         `for_all` says that everybody who waits will be asked about, so that it is worth while to look at all at once.
         """
         self._snapshot = snapshot
-        self._for_all = for_all and not swap_margin
         self._horizon: Horizon | None = None
         self._is_settled = True  # whether no figure has changed since the horizon was made
         self._are_promises_aside = False
         self._margin = swap_margin
-        self._has_margin = bool(swap_margin)
+        self.has_margin = bool(swap_margin)
+        self._for_all = for_all and not self.has_margin
         self._standing = 0
         self._checked: dict[ReachKey, Reach] = {}
         self._most_served: dict[str, dict[str, int]] = {}
@@ -459,6 +491,11 @@ class Reaches:
             self._standing = number
         return self._standing
 
+    def compared(self) -> list[tuple[Level, int]]:
+        """How siblings compare that matter to what waits."""
+        self.standing()
+        return self._snapshot.standing[0]
+
     def of_group(self, group: Group) -> Reach:
         """What a funded group may take over, where there is no margin."""
         reach: Reach | None = group.reach
@@ -473,7 +510,7 @@ class Reaches:
     def of(self, workload: Workload, *, sees_cells: bool = True) -> Reach:
         """What a workload may take over; as if nobody had private cells, or as cells have it, if somebody does."""
         asked: tuple[int, ...] = ()
-        if self._has_margin:
+        if self.has_margin:
             asked = workload.size_milli, workload.min_runtime_s, workload.cpu_milli, workload.memory_mib
         key = (workload.leaf, workload.urgency, asked, sees_cells and bool(self._snapshot.tree.tenants))
         reach = self._checked.get(key)
@@ -496,7 +533,7 @@ class Reaches:
         sides: object
         if known is None:
             known = snapshot.reaches[key] = self._begin(leaf, workload.urgency, sees_cells=key[3])
-        if self._has_margin:
+        if self.has_margin:
             order = snapshot.tree.order
             sides = beaten = frozenset(
                 other.id

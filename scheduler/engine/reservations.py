@@ -108,8 +108,37 @@ def certain_at_s(trial: Trial, workload: Workload) -> int | None:
     horizon = None if is_apart else trial.reaches.at_a_glance(workload)
     if horizon is not None and horizon.knows(workload.size_milli):
         return horizon.certain_at_s(workload)
+    if _is_bound_by_devices_alone(trial.snapshot, workload):
+        return _first_certain_s(trial, workload)
     certain = certain_for(trial, workload)
     return None if certain is None else certain.at_s
+
+
+def _is_bound_by_devices_alone(snapshot: Snapshot, workload: Workload) -> bool:
+    """Whether a workload may go on any one node that is fit and has the devices."""
+    return not (
+        workload.node is not None
+        or workload.asks_host
+        or snapshot.tree.tenants
+        or is_whole_nodes(snapshot, workload.size_milli)
+        or is_reserve_kept_from(snapshot, workload)
+        or any(node.windows for node in snapshot.nodes.restless.values())
+    )
+
+
+def _first_certain_s(trial: Trial, workload: Workload) -> int | None:
+    """The first instant from which there are devices enough on some one node."""
+    claimant = Claimant(trial, workload)
+    first_s = None
+    for node in trial.snapshot.nodes.by_name.values():
+        if node.indexed_milli is None:
+            continue
+        at_s = _devices_certain_from(claimant, node, workload.size_milli)
+        if at_s is not None and (first_s is None or at_s < first_s):
+            first_s = at_s
+            if at_s <= trial.now_s:
+                break
+    return first_s
 
 
 def is_any_certain(trial: Trial, workload: Workload) -> bool:
@@ -167,7 +196,7 @@ def _devices_certain_from(claimant: Claimant, node: NodeState, need_milli: int) 
     if room_milli >= need_milli:
         return now_s
     later = claimant.reach.on(node)
-    if beaten := leaves_in_cell(claimant.snapshot, node, claimant.leaf.tenant):
+    if claimant.leaf.tenant and (beaten := leaves_in_cell(claimant.snapshot, node, claimant.leaf.tenant)):
         later = claimant.reach.on_with(node, beaten)
     if node.leaving_milli:
         leaving = [(node.runs[name].leave_by_s or now_s, amount_milli) for name, amount_milli in node.left_for_nobody()]

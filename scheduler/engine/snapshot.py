@@ -109,6 +109,7 @@ class Snapshot:
         self.outlooks: dict[str, Any] = {}  # likewise, by workload (reservations.py)
         self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
+        self.still: Any = None  # likewise, when there was nothing to do or to say (still.py)
         self.kept: Any = None  # likewise, what is matched to private cells (private.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, kind, id): what time alone will change
         self._changes_s: dict[str, int] = {}  # when time alone gives one that waits another place in its leaf
@@ -259,11 +260,8 @@ class Snapshot:
         return at_s == node.usable_from_s or any(at_s in window for window in node.windows)
 
     def _watch(self, node: NodeState) -> None:
-        instants = [node.usable_from_s] if node.usable_from_s is not None else []
-        for window in node.windows:
-            instants.extend(window)
-        for at_s in instants:
-            if at_s > self.now_s:
+        for at_s in [node.usable_from_s, *(edge_s for window in node.windows for edge_s in window)]:
+            if at_s is not None and at_s > self.now_s:
                 heappush(self._timers, (at_s, "node", node.name))
 
     # --- the queue ------------------------------------------------------------------------------------------------

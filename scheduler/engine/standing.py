@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .snapshot import Snapshot
-from .tree import FUNDED, Level
+from .tree import Level
 
 
 def comparisons(snapshot: Snapshot) -> list[tuple[Level, int]]:
@@ -13,12 +13,4 @@ def comparisons(snapshot: Snapshot) -> list[tuple[Level, int]]:
     count only by how siblings compare (without a swap margin).
     """
     now_s = snapshot.now_s
-    asking = [snapshot.tree.root]
-    found = []
-    while asking:
-        node = asking.pop()
-        below = node.asking[FUNDED]
-        if below:
-            found.append((node.level, node.level.bring_to(now_s)))
-            asking.extend(below.values())
-    return found
+    return [(level, level.bring_to(now_s)) for level in snapshot.tree.asked_levels()]

@@ -39,7 +39,8 @@ class Account:
     """What one budget node's subtree has been charged, has been promised, and has used uncharged.
 
     `committed` is the part of running contracts still to come; while contracts run it falls at `_contract_rate`.
-    What was served (charged and committed) is kept as a straight line in time, up to the instant at which it bends.
+    What was served (charged and committed) is kept as a straight line in time, up to the instant at which it bends:
+    `straight`, as `BENT` has it.
     Whatever bends it before makes the ranks of the `level` stale that this node is compared on.
 
     Where the tree counts them (`BudgetTree.counts_holdings`): `held` is what the subtree holds at this instant, as
@@ -50,7 +51,6 @@ class Account:
     __slots__ = (
         "_committed",
         "_contract_rate",
-        "_line",
         "_now_s",
         "asked_milli",
         "charged",
@@ -58,6 +58,7 @@ class Account:
         "held",
         "level",
         "promised_milli",
+        "straight",
         "uncharged",
     )
 
@@ -74,7 +75,7 @@ class Account:
         self._committed = 0
         self._contract_rate = 0
         self._now_s = now_s
-        self._line = BENT
+        self.straight = BENT
         self.held: tuple[list[int], list[int]] = ([0, 0, 0], [0, 0, 0])
         self.asked_milli = 0
         self.promised_milli = 0
@@ -114,25 +115,22 @@ class Account:
         self._bend()
 
     def _bend(self) -> None:
-        self._line = BENT
+        self.straight = BENT
         self.level.is_stale = True
 
     def served(self, now_s: int) -> int:
         """Used and committed: what the funded order divides by shares."""
-        served, growth, from_s, until_s = self._line
+        served, growth, from_s, until_s = self.straight
         if now_s <= until_s:
             return served + growth * (now_s - from_s)
-        served = self.charged.bring_to(now_s) + self.committed(now_s)
-        self._line = served, self.charged.slope() - self._contract_rate, now_s, self.charged.linear_until_s()
-        return served
+        return self.straighten(now_s)[0]
 
-    def line(self, now_s: int) -> tuple[int, int, int]:
-        """What it has been served, by how much that grows in a second, and the last instant up to which it does."""
-        served, growth, from_s, until_s = self._line
-        if now_s <= until_s:
-            return served + growth * (now_s - from_s), growth, until_s
-        served = self.served(now_s)
-        return served, self._line[1], self._line[3]
+    def straighten(self, now_s: int) -> tuple[int, int, int, int]:
+        """The straight line from an instant on."""
+        served = self.charged.bring_to(now_s) + self.committed(now_s)
+        growth = self.charged.slope() - self._contract_rate
+        self.straight = served, growth, now_s, self.charged.linear_until_s()
+        return self.straight
 
     def served_uncharged(self, now_s: int) -> int:
         """What the unallocated order divides by shares."""
@@ -146,12 +144,13 @@ class Level:
     whenever the ranks have become others.
     """
 
-    __slots__ = ("_beaten", "_entitled", "_until_s", "children", "is_stale", "ranks", "version")
+    __slots__ = ("_beaten", "_entitled", "_in_order", "_until_s", "children", "is_stale", "ranks", "version")
 
     def __init__(self) -> None:
         """Nobody is compared yet."""
         self.children: list[TreeNode] = []
         self._entitled: list[tuple[Account, int, str]] | None = None
+        self._in_order: list[tuple[Account, int, int]] = []  # with weight and rank, as they were ranked last
         self.ranks: dict[str, int] = {}
         self.version = 0
         self.is_stale = True
@@ -161,11 +160,12 @@ class Level:
     def bring_to(self, now_s: int) -> int:
         """Rank anew where that might come to something else, and return the version."""
         if self.is_stale or now_s > self._until_s:
-            ranks = self._rank(now_s)
-            if ranks != self.ranks:
-                self.ranks = ranks
-                self.version += 1
-                self._beaten = {}
+            if not self._are_in_order(now_s):
+                ranks = self._rank(now_s)
+                if ranks != self.ranks:
+                    self.ranks = ranks
+                    self.version += 1
+                    self._beaten = {}
             self.is_stale = False
         return self.version
 
@@ -174,6 +174,31 @@ class Level:
         self.bring_to(now_s)
         return self._until_s
 
+    def _are_in_order(self, now_s: int) -> bool:
+        """Whether all have the ranks still that they had, as mostly. If so, it is known anew for how long they stay."""
+        if not self._in_order:
+            return False
+        until_s = FOR_EVER_S
+        last, last_growth, last_rank = -1, 0, -1
+        for account, weight, rank in self._in_order:
+            served, growth, from_s, straight_until_s = account.straight
+            if now_s > straight_until_s:
+                served, growth, from_s, straight_until_s = account.straighten(now_s)
+            if straight_until_s < until_s:
+                until_s = straight_until_s
+            amount = (served + growth * (now_s - from_s)) * weight
+            growth *= weight
+            if amount < last or (amount == last) != (rank == last_rank):
+                return False
+            if growth != last_growth:
+                if amount == last:
+                    until_s = now_s
+                elif growth < last_growth and last_rank >= 0:  # the one before catches up
+                    until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
+            last, last_growth, last_rank = amount, growth, rank
+        self._until_s = until_s
+        return True
+
     def _rank(self, now_s: int) -> dict[str, int]:
         """Rank by child, from 0 for the least served; equals share one, and those without shares come last."""
         if self._entitled is None:
@@ -181,14 +206,17 @@ class Level:
         lines = []
         until_s = FOR_EVER_S
         for account, weight, name in self._entitled:
-            served, growth, straight_until_s = account.line(now_s)
+            served, growth, from_s, straight_until_s = account.straight
+            if now_s > straight_until_s:
+                served, growth, from_s, straight_until_s = account.straighten(now_s)
             if straight_until_s < until_s:
                 until_s = straight_until_s
-            lines.append((served * weight, name, growth * weight))
+            lines.append(((served + growth * (now_s - from_s)) * weight, name, growth * weight, account, weight))
         lines.sort()
         ranks = {}
         rank, last, last_growth = -1, -1, 0
-        for amount, name, growth in lines:
+        self._in_order = []
+        for amount, name, growth, account, weight in lines:
             if amount != last:
                 if growth < last_growth and rank >= 0:  # the one before catches up
                     until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
@@ -197,6 +225,7 @@ class Level:
                 until_s = now_s
             last, last_growth = amount, growth
             ranks[name] = rank
+            self._in_order.append((account, weight, rank))
         if len(ranks) < len(self.children):
             ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
         self._until_s = until_s
@@ -206,6 +235,7 @@ class Level:
         """The weights of its children are about to change."""
         self.is_stale = True
         self._entitled = None
+        self._in_order = []
 
     def beaten_by(self, child: TreeNode) -> frozenset[str]:
         """Those that have been served strictly more than a child, by the ranks as they were last worked out.
@@ -385,6 +415,7 @@ class BudgetTree:
         self.bare_leaves: frozenset[str] = frozenset()  # those that are closed, or entitled to nothing
         self.tenants: dict[str, CellCounts] = {}
         self.grants = 0
+        self._asked: list[Level] | None = None  # `asked_levels`, where they are known
         self._weigh(self.root)
         self._note_bare()
         self._note_tenants()
@@ -428,6 +459,7 @@ class BudgetTree:
             node.whole = whole
         self._weigh(self.root)
         self._note_bare()
+        self._asked = None
         for node in self.nodes.values():
             for asking in node.asking:
                 asking.clear()
@@ -456,8 +488,22 @@ class BudgetTree:
                 asking[node.id] = node
             else:
                 del asking[node.id]
-                if asking:
-                    return
+            if kind == FUNDED:
+                self._asked = None
+            if not asks and asking:
+                return
+
+    def asked_levels(self) -> list[Level]:
+        """The levels on which siblings compare below which something funded waits in an entitled leaf."""
+        if self._asked is None:
+            self._asked = []
+            asking = [self.root]
+            while asking:
+                node = asking.pop()
+                if below := node.asking[FUNDED]:
+                    self._asked.append(node.level)
+                    asking.extend(below.values())
+        return self._asked
 
     def close(self, name: str) -> None:
         """A node, and all below it, takes no workloads any more (section 8)."""

@@ -40,9 +40,9 @@ class WaitingCodes:
         self._memo: dict[tuple[str, int, int, str | None, Shape], object] = {}
         self._has_windows = any(node.windows for node in trial.snapshot.nodes.restless.values())
         self._has_cells = bool(trial.snapshot.tree.tenants)
-        self._contracts_matter = bool(trial.policy.swap_margin) or self._has_windows or self._has_cells
+        self._contracts_matter = trial.reaches.has_margin or self._has_windows or self._has_cells
         self._has_maxima = trial.snapshot.tree.has_maxima
-        self.are_grouped = not (trial.policy.swap_margin or self._has_windows)
+        self.are_grouped = not (trial.reaches.has_margin or self._has_windows)
         """Whether the answers are those of the groups that a leaf's queue keeps (queues.py)."""
 
     def shape(self, workload: Workload) -> Shape:
@@ -429,7 +429,9 @@ class Waits:
             return self._explainer.waits(workload, code, None)
         if promise is not None:
             return self._explainer.waits(workload, code, promise.at_s)
-        at_s = self._codes.certain_at_s(workload) if self._codes.is_any_certain(workload) else None
+        at_s = None
+        if self._explainer.with_sentences and self._codes.is_any_certain(workload):
+            at_s = self._codes.certain_at_s(workload)
         return self._explainer.waits(workload, code, at_s)
 
 

@@ -78,7 +78,10 @@ class Window:
         self._total += int(total_milli_s)
 
     def _edge(self, at_s: int, change_milli: int) -> None:
+        edges = self._edges
         if at_s < self._now_s - self.lookback_s:
             self._tail_rate += change_milli
+        elif not edges or edges[-1][0] <= at_s:
+            edges.append((at_s, change_milli))
         else:
-            insort(self._edges, (at_s, change_milli))
+            insort(edges, (at_s, change_milli))

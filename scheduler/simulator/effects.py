@@ -54,8 +54,13 @@ class Effects:
         heap: what will happen: (instant, rank, sequence, what).
     """
 
-    def __init__(self, scenario: Scenario, crowds: Mapping[str, Crowd] | None = None) -> None:
-        """An idle cluster with its past; `crowds` contended inside leaves before, where that is known."""
+    def __init__(
+        self, scenario: Scenario, crowds: Mapping[str, Crowd] | None = None, *, with_sentences: bool = True
+    ) -> None:
+        """An idle cluster with its past; `crowds` contended inside leaves before, where that is known.
+
+        Where nobody reads why things were decided, reasons are to be `with_sentences` no more.
+        """
         self.scenario = scenario
         self.policy = scenario.policy
         self.now_s = 0
@@ -84,7 +89,7 @@ class Effects:
         self.jobs = {job.id: JobRecord(job) for job in scenario.jobs}
         self.runs: dict[str, RunRecord] = {}
         self.outcome = Outcome(scenario, jobs=list(self.jobs.values()))
-        self.scheduler = scheduler_for(scenario, self.snapshot, self.jobs, self.runs)
+        self.scheduler = scheduler_for(scenario, self.snapshot, self.jobs, self.runs, with_sentences=with_sentences)
         self.ended = 0
         self.heap: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = 0

@@ -74,8 +74,8 @@ class SampledWorld(World):
     """A world that is looked at every hour, after everything that happened before it."""
 
     def __init__(self, scenario: Scenario, on_progress: Progress | None = None) -> None:
-        """Look from the start."""
-        super().__init__(scenario, on_progress)
+        """Look from the start. Nobody reads why something was decided."""
+        super().__init__(scenario, on_progress, with_sentences=False)
         self.samples: list[Sample] = []
         self._next_sample_s = SAMPLE_EVERY_S
 

@@ -67,10 +67,12 @@ class Scheduler(Protocol):
 class Contracts:
     """The engine (semantics.md)."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy) -> None:
-        """Decide by a policy about what the snapshot says."""
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, with_sentences: bool) -> None:
+        """Decide by a policy about what the snapshot says; reasons are with sentences, or codes alone."""
+        self._with_sentences = with_sentences
         self._snapshot = snapshot
         self._policy = policy
+        self._has_margin = bool(policy.swap_margin)
         self._has_decided = False
 
     def refusal(self, job: Job) -> Reason | None:
@@ -94,7 +96,7 @@ class Contracts:
     def decide(self, told: Mapping[str, str]) -> Plan:
         """A pass of the engine."""
         self._has_decided = True
-        return decide(self._snapshot, self._policy, only_news=True)
+        return decide(self._snapshot, self._policy, only_news=True, with_sentences=self._with_sentences)
 
     def moves_at_s(self, from_s: int, event_s: int) -> int:
         """Figures move while funded runs go on, and count by how siblings compare."""
@@ -102,7 +104,7 @@ class Contracts:
         decided_by = comparisons(snapshot)
         if not decided_by or not any(snapshot.runs_of.values()):
             return event_s
-        if self._policy.swap_margin or not self._has_decided:
+        if self._has_margin or not self._has_decided:
             return from_s
         at_s = from_s
         while at_s < event_s:
@@ -115,7 +117,12 @@ class Contracts:
 
 
 def scheduler_for(
-    scenario: Scenario, snapshot: Snapshot, jobs: Mapping[str, JobRecord], runs: Mapping[str, RunRecord]
+    scenario: Scenario,
+    snapshot: Snapshot,
+    jobs: Mapping[str, JobRecord],
+    runs: Mapping[str, RunRecord],
+    *,
+    with_sentences: bool,
 ) -> Scheduler:
     """The one that a scenario names.
 
@@ -124,7 +131,8 @@ def scheduler_for(
         snapshot: the world's, kept up to date by it.
         jobs: every workload by id, with its progress; the world's.
         runs: the runs that have not ended, by id; the world's.
+        with_sentences: whether the engine says in sentences why; the plain ones always do.
     """
     if scenario.scheduler == "contracts":
-        return Contracts(snapshot, scenario.policy)
+        return Contracts(snapshot, scenario.policy, with_sentences=with_sentences)
     return BASELINES[scenario.scheduler](View(scenario, snapshot, jobs, runs))

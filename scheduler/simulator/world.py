@@ -31,26 +31,30 @@ Progress = Callable[[int, int], None]
 """Told now and then: the instant reached, and the number of workloads that have ended."""
 PROGRESS_EVERY = 200
 """Instants between two calls of it."""
-YOUNG = 20_000
+YOUNG = 200_000
 """New objects between two looks of the collector of cycles, while a simulation runs."""
 
 
-def simulate(scenario: Scenario, on_progress: Progress | None = None) -> Outcome:
-    """Run a scenario to its end."""
-    world = World(scenario, on_progress)
-    with _seldom_collected():
-        world.run()
+def simulate(scenario: Scenario, on_progress: Progress | None = None, *, with_sentences: bool = True) -> Outcome:
+    """Run a scenario to its end. Without sentences, which cost time, what was decided has its codes alone."""
+    world = World(scenario, on_progress, with_sentences=with_sentences)
+    world.run()
     return world.outcome
 
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let the collector of cycles look seldom: what a simulation makes mostly stays, and it makes few cycles."""
+    """Let the collector of cycles look seldom, and at nothing that was there before.
+
+    What a simulation makes mostly stays, and it makes few cycles.
+    """
     thresholds = gc.get_threshold()
     gc.set_threshold(max(YOUNG, thresholds[0]), *thresholds[1:])
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         gc.set_threshold(*thresholds)
 
 
@@ -65,10 +69,15 @@ class World(Effects):
     """One cluster in invented time, under the engine."""
 
     def __init__(
-        self, scenario: Scenario, on_progress: Progress | None = None, *, crowds: Mapping[str, Crowd] | None = None
+        self,
+        scenario: Scenario,
+        on_progress: Progress | None = None,
+        *,
+        crowds: Mapping[str, Crowd] | None = None,
+        with_sentences: bool = True,
     ) -> None:
         """Everything from outside is on the heap; nothing has happened yet."""
-        super().__init__(scenario, crowds)
+        super().__init__(scenario, crowds, with_sentences=with_sentences)
         self._on_progress = on_progress
         self._fill_heap()
 
@@ -105,6 +114,11 @@ class World(Effects):
 
     def run(self) -> None:
         """Go on until nothing can happen any more, or to the scenario's end."""
+        with _seldom_collected():
+            self._live()
+        self._close_books()
+
+    def _live(self) -> None:
         until_s = self.scenario.until_s
         instants = 0
         while (next_s := self._next_instant()) is not None and (until_s is None or next_s < until_s):
@@ -116,7 +130,6 @@ class World(Effects):
         if until_s is not None:
             self._move_to(until_s)
             self._happen()
-        self._close_books()
 
     def _next_instant(self) -> int | None:
         if not self.heap:
@@ -226,4 +239,4 @@ class World(Effects):
             self.snapshot.tell(decision.workload, code)
         else:
             self.snapshot.forget_told(decision.workload)
-        self._log(decision.workload, decision.action.value, decision.reason)
+        self._log(decision.workload, str(decision.action), decision.reason)

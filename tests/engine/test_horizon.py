@@ -82,8 +82,10 @@ class CountingWorld(World):
                 continue
             until_s = node.level.until_s(now_s)
             ranks = dict(node.level.ranks)
-            served = {child.id: child.account.line(now_s) for child in node.children}
-            for after_s in {1, 7, 60, 599, until_s - now_s, until_s - now_s + 1}:
+            amounts_now = {child.id: child.account.served(now_s) for child in node.children}
+            lines = {child.id: child.account.straight for child in node.children}
+            served = {name: (amount, lines[name][1], lines[name][3]) for name, amount in amounts_now.items()}
+            for after_s in {0, 1, 7, 60, 599, until_s - now_s, until_s - now_s + 1}:
                 if not 0 <= after_s <= min(served[child.id][2] for child in node.children) - now_s:
                     continue
                 amounts = {

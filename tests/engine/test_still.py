@@ -1,0 +1,125 @@
+"""A pass that is passed over, as nothing has moved since one that had nothing to do, would have had nothing either."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from scheduler.engine import CellCounts, Health, Plan, Policy, Reservation, Snapshot, comparisons, decide, set_cells
+from scheduler.engine.still import is_still, note_still
+from scheduler.simulator import World, as_json, parse, simulate
+from scheduler.simulator.lab import research_lab
+from tests.engine.worlds import NOW_S, node, run, snapshot, workload
+from tests.simulator.worlds import stormy_worlds
+
+POLICY = Policy()
+
+
+class ForgettingWorld(World):
+    """A world that makes every pass anew."""
+
+    def _happen(self) -> None:
+        super()._happen()
+        self.snapshot.still = None
+
+
+class DoubtingWorld(World):
+    """A world that looks again where a pass was passed over."""
+
+    passed_over = 0
+    _noted_s = -1
+
+    def _apply(self, plan: Plan) -> bool:
+        snapshot = self.snapshot
+        if is_still(snapshot, self.policy):
+            if self._noted_s not in (-1, self.now_s):
+                type(self).passed_over += 1
+                snapshot.still = None
+                assert decide(snapshot, self.policy, only_news=True).decisions == (), f"at {self.now_s}"
+            self._noted_s = self.now_s
+        return super()._apply(plan)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stormy_worlds())
+def test_nothing_is_missed(world: dict[str, Any]) -> None:
+    """With promises, cells, maxima, orders of leaves, closings, changed shares and broken nodes."""
+    content = json.dumps(world)
+    lived, anew = DoubtingWorld(parse(content)), ForgettingWorld(parse(content))
+    lived.run()
+    anew.run()
+    assert as_json(lived.outcome) == as_json(anew.outcome)
+
+
+def test_many_passes_of_a_laboratory_are_passed_over() -> None:
+    """More than a tenth of them, none of which would have decided anything."""
+    before = DoubtingWorld.passed_over
+    world = DoubtingWorld(parse(json.dumps(research_lab(Random(1), seed=1, days=1, gpus=16))))
+    world.run()
+    assert DoubtingWorld.passed_over - before > world.outcome.passes / 10
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stormy_worlds())
+def test_without_sentences_all_else_is_the_same(world: dict[str, Any]) -> None:
+    told, curt = (as_json(simulate(parse(json.dumps(world)), with_sentences=said)) for said in (True, False))
+    assert {**told, "workloads": [], "decisions": []} == {**curt, "workloads": [], "decisions": []}
+    for name in ("workloads", "decisions"):
+        for one, other in zip(told[name], curt[name], strict=True):
+            assert {**one, "reason": _code(one)} == {**other, "reason": _code(other)}
+
+
+def _code(row: dict[str, Any]) -> str | None:
+    return None if row["reason"] is None else row["reason"]["code"]
+
+
+def waiting() -> Snapshot:
+    """A full node, one who waits, and what was promised to her in an hour."""
+    made = snapshot(
+        {"A": 1, "B": 1},
+        runs=[run("b/1", "B", 8, started_s=NOW_S - 60, contract_s=3_660)],
+        queue=[workload("a", "A", 8)],
+        reservations=[Reservation("a", NOW_S + 3_600, {"h1": 8_000}, ("b/1",), NOW_S)],
+    )
+    note_still(made, POLICY, comparisons(made))
+    return made
+
+
+def test_time_alone_moves_nothing() -> None:
+    made = waiting()
+    made.advance(NOW_S + 3_599)
+    assert is_still(made, POLICY)
+
+
+CHANGES: dict[str, Callable[[Snapshot], object]] = {
+    "the promise is due": lambda made: made.advance(NOW_S + 3_600),
+    "somebody comes": lambda made: made.enqueue(workload("x", "B", 1, contract_s=0)),
+    "somebody leaves": lambda made: made.dequeue("a"),
+    "somebody is told why": lambda made: made.tell("a", "waiting_order"),
+    "a run ends": lambda made: made.end("b/1"),
+    "a node is unfit": lambda made: made.set_health("h1", Health.DRAINING),
+    "a leaf is closed": lambda made: made.tree.close("A"),
+    "a leaf is entitled to nothing": lambda made: made.tree.set_shares({"A": (0, 1), "B": (1, 1)}),
+    "a cell is granted": lambda made: set_cells(made, {"B": CellCounts(node=1)}),
+    "siblings compare in another way": lambda made: made.commit(made.leaf("A"), 10**12),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_counts_is_noticed(change: Callable[[Snapshot], object]) -> None:
+    made = waiting()
+    change(made)
+    assert not is_still(made, POLICY)
+
+
+def test_another_policy_asks_anew() -> None:
+    assert not is_still(waiting(), Policy(reservations=2))
+
+
+def test_nobody_is_still_at_first() -> None:
+    assert not is_still(snapshot({"A": 1}, nodes=[node()]), POLICY)
