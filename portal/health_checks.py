@@ -162,12 +162,12 @@ def private_cells(_now: datetime) -> Found:
     if not answers():
         return Found(False, "what is granted is not to be had: the database does not answer")
     try:
-        found = {cluster: cells.faults_today(cluster) for cluster in cells.clusters_with_cells()}
+        found = {cluster: cells.faults_of(cluster) for cluster in cells.clusters_with_cells()}
     except Error as error:
         return Found(False, _line("what is granted is not to be had", error))
-    figures = {each.name: {fault.level: fault.short for fault in faults} for each, faults in found.items()}
-    short = [cells.sentence(fault, each) for each, faults in found.items() for fault in faults]
-    return Found(not short, "; ".join(short) or "there are fit nodes for all", figures)
+    figures = {each.name: {fault.level: fault.missing for fault in faults} for each, faults in found.items()}
+    missing = [said for each, faults in found.items() for fault in faults for said in cells.sentences(fault, each)]
+    return Found(not missing, "; ".join(missing) or "there are fit nodes for all", figures)
 
 
 CHECKS: dict[str, Callable[[datetime], Found]] = {

@@ -223,8 +223,8 @@ def private_cells(_asked: Asked) -> Iterator[Metric]:
         for level in cells.LEVELS:
             count = sum(getattr(holder.cells, level) for holder in holders)
             granted.append(((cluster.name, level), count))
-        short = dict.fromkeys(cells.LEVELS, 0) | {fault.level: fault.short for fault in cells.faults_today(cluster)}
-        missing += [((cluster.name, level), count) for level, count in short.items()]
+        found = dict.fromkeys(cells.LEVELS, 0) | {fault.level: fault.missing for fault in cells.faults_of(cluster)}
+        missing += [((cluster.name, level), count) for level, count in found.items()]
     labels = ["cluster", "level"]
     yield gauge("cells_granted", "Whole nodes and racks that are budgets' own", labels, granted)
     yield gauge("cells_missing", "How many of these there are not enough fit nodes for", labels, missing)

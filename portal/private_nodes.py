@@ -86,7 +86,7 @@ def _own(cluster: Cluster, has: CellCounts, entry: LedgerEntry | None, told: que
         entry=entry,
         by=Person.objects.filter(pk=entry.person_id).first() if entry and entry.person_id else None,
         told=told,
-        faults=[cells.sentence(each, cluster) for each in told.faults] if told else [],
+        faults=_sentences(told.faults, cluster) if told else [],
     )
 
 
@@ -101,8 +101,12 @@ def spoken_for(cluster: Cluster) -> dict[str, Any] | None:
         "holders": [(each.code, cells.amounts(each.cells)) for each in found.holders],
         "grantable": grantable_words(found.grantable),
         "bound": {name: each.code for name, each in found.bound.items()},
-        "faults": [cells.sentence(each, cluster) for each in found.faults],
+        "faults": _sentences(found.faults, cluster),
     }
+
+
+def _sentences(faults: Sequence[cells.Fault], cluster: Cluster) -> list[str]:
+    return [said for fault in faults for said in cells.sentences(fault, cluster)]
 
 
 def marks(cluster: Cluster) -> Mapping[int, str]:

@@ -61,8 +61,9 @@ class CellsOut(HeldOut):
     in_use = serializers.ListField(child=serializers.CharField(), help_text="nodes that they are now, by name")
     grantable = CellCountsOut(help_text="if all that is left went to one level")
     short = CellCountsOut(
-        help_text="what is granted on the cluster, to this node among others, and not there any longer"
+        help_text="what is granted on the cluster, to this node among others, and more than it has nodes for"
     )
+    unfit = CellCountsOut(help_text="what more of it can't be had today, as nodes are unfit or to be emptied")
     is_over_entitlement = serializers.BooleanField(help_text="whether the cells come to more than its share does")
     decided_at = serializers.DateTimeField(allow_null=True)
     decided_by = serializers.CharField(allow_null=True)
@@ -139,7 +140,7 @@ class CellsOf(Api):
 
 def plain(node: BudgetNode, told: Told, entry: LedgerEntry | None) -> dict[str, Any]:
     """CellsOut; `entry` is the ledger's last of the node's cells."""
-    short = {each.level: each.short for each in told.faults}
+    faults = {each.level: each for each in told.faults}
     by = Person.objects.filter(pk=entry.person_id).first() if entry and entry.person_id else None
     return {
         "node": node.code,
@@ -148,7 +149,8 @@ def plain(node: BudgetNode, told: Told, entry: LedgerEntry | None) -> dict[str, 
         "devices_milli": told.devices_milli,
         "in_use": list(told.used),
         "grantable": told.grantable._asdict(),
-        "short": {level: short.get(level, 0) for level in CellCounts._fields},
+        "short": {level: faults[level].short if level in faults else 0 for level in CellCounts._fields},
+        "unfit": {level: faults[level].unfit if level in faults else 0 for level in CellCounts._fields},
         "is_over_entitlement": told.is_over_entitlement,
         "decided_at": moment(entry.at) if entry else None,
         "decided_by": name_of(by),

@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from .admission import reason_to_hold
 from .explain import Explainer
@@ -27,6 +27,7 @@ from .quiet import has_to_act, may_move_funded, may_move_of, may_start_unallocat
 from .reasons import Code
 from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
+from .sparing import attempts
 from .still import is_still, note_still
 from .trial import Trial
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
@@ -298,22 +299,26 @@ class Pass:
 
     def _try_to_place(self, workload: Workload, place: int | None) -> bool:
         """Start it on free devices, else hold devices for it while victims leave; within its budget's maximum."""
-        holdings = self._place_within_maximum(workload)
-        if holdings is not None:
-            self._start(workload, holdings, place)
-            return True
-        taking = find_taking(self.trial, workload) if self.snapshot.nodes.soft else None
-        if taking is None:
-            self._note_failure(workload)
-            return False
-        self._claim(workload, taking, place)
-        return True
+        for attempt in attempts(self.snapshot, workload):
+            holdings = self._place_within_maximum(workload, attempt.spared)
+            if holdings is not None:
+                self._start(workload, holdings, place)
+                return True
+            may_take = attempt.may_take and self.snapshot.nodes.soft
+            taking = find_taking(self.trial, workload, attempt.spared) if may_take else None
+            if taking is not None:
+                self._claim(workload, taking, place)
+                return True
+        self._note_failure(workload)
+        return False
 
-    def _place_within_maximum(self, workload: Workload) -> Mapping[str, int] | None:
+    def _place_within_maximum(
+        self, workload: Workload, spared: Collection[str] = frozenset()
+    ) -> Mapping[str, int] | None:
         """Devices that are free now, within its budget's maximum; a gang may hold more than it asks for."""
         if excess_of(self.snapshot, workload) is not None:
             return None
-        holdings = place_on_free(self.snapshot, workload)
+        holdings = place_on_free(self.snapshot, workload, spared)
         if holdings is not None and excess_of(self.snapshot, workload, sum(holdings.values())) is not None:
             return None
         return holdings

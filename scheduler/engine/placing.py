@@ -113,15 +113,18 @@ def _claim_yields(snapshot: Snapshot, claim: Claim, promise: Reservation) -> boo
     return claim.made_s >= promise.made_s and last_exit_s + workload.min_runtime_s <= promise.at_s
 
 
-def place_on_free(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+def place_on_free(
+    snapshot: Snapshot, workload: Workload, spared: Collection[str] = frozenset()
+) -> Mapping[str, int] | None:
     """Devices that are free now, for the whole gang; None if there are none such.
 
-    It is spread over nodes only where it may be, and only if it fits nowhere else.
+    It is spread over nodes only where it may be, and only if it fits nowhere else. It stays off the nodes that are
+    `spared` (sparing.py).
     """
     if workload.size_milli > snapshot.nodes.free_milli:
         return None
-    together = _place_together(snapshot, workload)
-    if together is not None or workload.spread < TWICE or _is_due(snapshot, workload):
+    together = _place_together(snapshot, workload, spared)
+    if together is not None or spared or workload.spread < TWICE or _is_due(snapshot, workload):
         return together
     return _place_in_parts(snapshot, workload)
 
@@ -137,25 +140,32 @@ def _is_due(snapshot: Snapshot, workload: Workload) -> bool:
     return promise is not None and promise.at_s <= snapshot.now_s
 
 
-def _place_together(snapshot: Snapshot, workload: Workload) -> Mapping[str, int] | None:
+def _place_together(snapshot: Snapshot, workload: Workload, spared: Collection[str]) -> Mapping[str, int] | None:
     """The same on one node, or, if it is larger, on whole nodes."""
     size_milli = workload.size_milli
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         return {node.name: size_milli} if node is not None and _fits_free(snapshot, node, workload) else None
     is_whole = is_whole_nodes(snapshot, size_milli)
-    place = _place_on_empty_nodes if is_whole else _place_on_one_node
     for tier in tiers_for(snapshot, workload, is_whole=is_whole):
-        if (found := place(snapshot, workload, tier)) is not None:
+        if is_whole:
+            found = _place_on_empty_nodes(snapshot, workload, tier, spared)
+        else:
+            found = _place_on_one_node(snapshot, workload, tier, spared)
+        if found is not None:
             return found
     return None
 
 
-def _place_on_one_node(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> Mapping[str, int] | None:
+def _place_on_one_node(
+    snapshot: Snapshot, workload: Workload, tier: Tier | None, spared: Collection[str]
+) -> Mapping[str, int] | None:
     size_milli = workload.size_milli
-    if size_milli < DEVICE_MILLI and (beside := _beside_others(snapshot, workload, tier)) is not None:
+    if size_milli < DEVICE_MILLI and (beside := _beside_others(snapshot, workload, tier, spared)) is not None:
         return {beside.name: size_milli}
     for name in _with_room(snapshot, size_milli):
+        if name in spared:
+            continue
         node = snapshot.nodes.by_name[name]
         if (tier is None or node.gpu_class in tier) and _fits_free(snapshot, node, workload):
             return {name: size_milli}
@@ -173,12 +183,16 @@ def _with_room(snapshot: Snapshot, size_milli: int) -> Iterator[str]:
         yield from evenly(snapshot, by_free[free_milli])
 
 
-def _beside_others(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> NodeState | None:
+def _beside_others(
+    snapshot: Snapshot, workload: Workload, tier: Tier | None, spared: Collection[str]
+) -> NodeState | None:
     """The node whose device, shared already, a fraction fills best; None if it needs a device of its own."""
     found: list[tuple[int, str]] = []
     for names in snapshot.nodes.by_free.values():
         for node in (snapshot.nodes.by_name[name] for name in names):
-            if not node.shared or node.claims or (tier is not None and node.gpu_class not in tier):
+            if not node.shared or node.claims or node.name in spared:
+                continue
+            if tier is not None and node.gpu_class not in tier:
                 continue
             if not _fits_free(snapshot, node, workload):
                 continue
@@ -232,9 +246,11 @@ def _with_part(snapshot: Snapshot, workload: Workload, part: Part) -> list[NodeS
     ]
 
 
-def _place_on_empty_nodes(snapshot: Snapshot, workload: Workload, tier: Tier | None) -> Mapping[str, int] | None:
+def _place_on_empty_nodes(
+    snapshot: Snapshot, workload: Workload, tier: Tier | None, spared: Collection[str]
+) -> Mapping[str, int] | None:
     nodes = snapshot.nodes
-    empty = [nodes.by_name[name] for names in nodes.empty.values() for name in names]
+    empty = [nodes.by_name[name] for names in nodes.empty.values() for name in names if name not in spared]
     if tier is not None:
         empty = [node for node in empty if node.gpu_class in tier]
     if sum(node.capacity_milli for node in empty) < workload.size_milli:

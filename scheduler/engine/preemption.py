@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
@@ -131,9 +131,12 @@ def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
     return not trial.reaches.has_now(workload, size_milli)
 
 
-def find_taking(trial: Trial, workload: Workload) -> Taking | None:
-    """The least costly way to make room for a whole gang within its budget's maximum, or None."""
-    taking = _find_taking(trial, workload)
+def find_taking(trial: Trial, workload: Workload, spared: Collection[str] = frozenset()) -> Taking | None:
+    """The least costly way to make room for a whole gang within its budget's maximum, or None.
+
+    It stays off the nodes that are `spared` (sparing.py).
+    """
+    taking = _find_taking(trial, workload, spared)
     if taking is not None and trial.snapshot.tree.has_maxima:
         over = excess_of(trial.snapshot, workload, sum(taking.holdings.values()))
         if over is not None and over.milli > sum(
@@ -143,7 +146,7 @@ def find_taking(trial: Trial, workload: Workload) -> Taking | None:
     return taking
 
 
-def _find_taking(trial: Trial, workload: Workload) -> Taking | None:
+def _find_taking(trial: Trial, workload: Workload, spared: Collection[str]) -> Taking | None:
     """The least costly way to make room for a whole gang, or None.
 
     Devices that are being left and that nobody has claimed come before anyone new is stopped; nobody is stopped
@@ -154,12 +157,12 @@ def _find_taking(trial: Trial, workload: Workload) -> Taking | None:
         return None
     claimant = Claimant(trial, workload)
     if is_whole_nodes(snapshot, workload.size_milli):
-        return _take_whole_nodes(claimant)
+        return _take_whole_nodes(claimant, spared)
     if workload.node is not None:
         node = snapshot.nodes.by_name.get(workload.node)
         options = {} if node is None else _options(claimant, [node])
     else:
-        options = _options(claimant, snapshot.nodes.soft.values())
+        options = _options(claimant, (node for node in snapshot.nodes.soft.values() if node.name not in spared))
     best: Offer | None = None
     for bound in sorted(options):
         if best is not None and bound > best[0][:2]:
@@ -379,13 +382,13 @@ def _first_to_leave(node: NodeState, need_milli: int, workload: Workload) -> lis
     return chosen
 
 
-def _take_whole_nodes(claimant: Claimant) -> Taking | None:
+def _take_whole_nodes(claimant: Claimant, spared: Collection[str]) -> Taking | None:
     """Whole nodes with the least costly victims."""
     snapshot = claimant.snapshot
     starts_s = claimant.trial.now_s + claimant.trial.policy.grace_s
     names = {name for members in snapshot.nodes.empty.values() for name in members} | snapshot.nodes.soft.keys()
     takeable: dict[str, NodeState] = {}
-    for name in sorted(names):
+    for name in sorted(names.difference(spared)):
         node = snapshot.nodes.by_name[name]
         if node.open_milli < node.capacity_milli:
             continue

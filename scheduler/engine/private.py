@@ -15,21 +15,25 @@ that are to become the cells of others that are missing. So whatever happened be
 - in cells that are not in use others run only unallocated, or go on after their contracts;
 - contracts, plans and promises of before a grant stand: the cells that are missing for them are matched when these are
   over, as nothing new of others starts there;
-- where nodes are unfit, fewer cells are matched, and what is fit is kept for them.
+- where nodes are unfit, fewer cells are matched, and what is fit is kept for them;
+- while tenants keep to their cells level by level (at most as many gangs that need a rack as they have racks, at most
+  as many workloads of up to a node as they have nodes), a gang that needs a rack finds one of the tenant's on which
+  nothing of its own is: small work goes to the smallest cell that holds it (sparing.py), as in buddy allocation.
 
 A tenant takes over from funded runs of others in its cells whose contract is over, whatever the figures say
 (`Code.PREEMPTED_CELL`, rule e). Unallocated work may be anywhere, and is told to leave when the cell is claimed. A
 promise counts as its holder's occupation from when it is made, so that it can be kept, and binds even those nodes.
 
 **Preemption is lazy**: no grant, no use of a cell and no other matching tells anybody to leave. A run is told only when
-a workload of the tenant takes that very node, nothing that is free will do, and it costs least (preemption.py). What
-HiveD calls lazy preemption, an option to let such a run go on as an opportunistic one where it still fits, has nothing
-to do here: whoever can be told to leave a cell runs unallocated already, or beyond a contract, and runs do not move.
+a workload of the tenant takes that very node, nothing that is free will do but what would break up a larger cell of its
+own (sparing.py), and it costs least (preemption.py). What HiveD calls lazy preemption, an option to let such a run go
+on as an opportunistic one where it still fits, has nothing to do here: whoever can be told to leave a cell runs
+unallocated already, or beyond a contract, and runs do not move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from .cluster import HeldRun, NodeState
@@ -42,7 +46,7 @@ NEVER_S = 1 << 62
 """When what others hold on a shared cluster will be over."""
 NOBODY = Standing("")
 """A node on which nothing is."""
-NOTHING = Matching({}, {}, {})
+NOTHING = Matching({}, {}, {}, {}, frozenset())
 """What is matched where nobody has cells."""
 
 
@@ -84,6 +88,13 @@ def matching_of(snapshot: Snapshot, without: str | None = None) -> Matching:
     if found is None:
         found = kept.matchings[without] = _match(snapshot, kept, without)
     return found
+
+
+def standing_of(snapshot: Snapshot, node: NodeState) -> Standing:
+    """How cells see a node that may be one."""
+    settle(snapshot)
+    kept: Kept = snapshot.kept
+    return kept.standing(snapshot, node)
 
 
 def set_cells(snapshot: Snapshot, cells: Mapping[str, CellCounts]) -> None:
@@ -205,6 +216,7 @@ def _standing(snapshot: Snapshot, node: NodeState, *, counts: bool) -> Standing:
     """What cells see of a node."""
     bound: set[Whose] = set()
     over: set[Whose] = set()
+    gangs: set[Whose] = set()
     until_s = held_milli = 0
     for run in node.runs.values():
         held_milli += run.holdings[node.name]
@@ -216,12 +228,17 @@ def _standing(snapshot: Snapshot, node: NodeState, *, counts: bool) -> Standing:
             bound.add(run.leaf.tenant)
             begins_s = run.started_s if run.running_s is None else run.running_s
             until_s = max(until_s, begins_s + run.min_runtime_s)
-    for plan_s, workload_id in [
-        *((claim.made_s, claim.workload) for claim in node.claims),
-        *((promise.at_s, promise.workload) for promise in node.reservations),
+        if _has_further(snapshot, node, run.holdings):
+            gangs.add(run.leaf.tenant)
+    for plan_s, workload_id, holdings in [
+        *((claim.made_s, claim.workload, claim.holdings) for claim in node.claims),
+        *((promise.at_s, promise.workload, promise.holdings) for promise in node.reservations),
     ]:
         workload = snapshot.queued[workload_id]
-        bound.add(snapshot.tree.nodes[workload.leaf].tenant)
+        tenant = snapshot.tree.nodes[workload.leaf].tenant
+        bound.add(tenant)
+        if _has_further(snapshot, node, holdings):
+            gangs.add(tenant)
         until_s = max(until_s, plan_s + workload.min_runtime_s)
     if node.held_milli > held_milli:
         bound.add(None)
@@ -232,7 +249,15 @@ def _standing(snapshot: Snapshot, node: NodeState, *, counts: bool) -> Standing:
         counts=counts,
         bound=frozenset(bound),
         over=frozenset(over),
+        gangs=frozenset(gangs),
         until_s=until_s,
         has_window=bool(node.windows),
         open_milli=node.open_milli,
     )
+
+
+def _has_further(snapshot: Snapshot, node: NodeState, holdings: Collection[str]) -> bool:
+    """Whether what holds a node holds others of its rack, too."""
+    if len(holdings) == 1 or not node.rack:
+        return False
+    return any(name != node.name and snapshot.nodes.by_name[name].rack == node.rack for name in holdings)

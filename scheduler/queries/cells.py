@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from budgets import queries
 from budgets.models import BudgetNode, Cluster, LedgerEntry
-from scheduler.engine import NO_CELLS, CellCounts, Layout, layout_of, still_grantable
+from scheduler.engine import NO_CELLS, CellCounts, Layout, still_grantable
 from scheduler.engine import Node as Host
 from scheduler.models import WHOLE_DEVICE_MILLI, Holding
 from scheduler.services import cells
@@ -63,8 +63,8 @@ class Spoken(NamedTuple):
 
 def told_with(node: BudgetNode, cluster: Cluster, entitlement: Fraction) -> Told:
     """Of one node, that is entitled to so much of the cluster today. Two queries; one more where it has cells."""
-    holders, hosts = cells.holders_on(cluster), cells.hosts_on(cluster)
-    layout, own = layout_of(hosts), holders.get(node.pk)
+    holders, floor = cells.holders_on(cluster), cells.floor_of(cluster)
+    layout, own = floor.layout, holders.get(node.pk)
     has = own.cells if own else NO_CELLS
     nodes = nodes_of(has, layout)
     bound = bound_on(cluster, holders, layout) if own else {}
@@ -75,9 +75,9 @@ def told_with(node: BudgetNode, cluster: Cluster, entitlement: Fraction) -> Told
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
         nodes=nodes,
         used=[name for name, whose in bound.items() if whose.pk == node.pk],
-        devices_milli=nodes * usual_milli(layout, hosts),
-        entitled_milli=entitlement * sum(host.capacity_milli for host in hosts),
-        faults=[each for each in cells.faults(layout, holders) if own in each.holders],
+        devices_milli=nodes * usual_milli(layout, floor.hosts),
+        entitled_milli=entitlement * sum(host.capacity_milli for host in floor.hosts),
+        faults=[each for each in cells.faults(floor, holders) if own in each.holders],
     )
 
 
@@ -91,14 +91,15 @@ def spoken_on(cluster: Cluster) -> Spoken | None:
     holders = cells.holders_on(cluster)
     if not holders:
         return None
-    layout = layout_of(cells.hosts_on(cluster))
+    floor = cells.floor_of(cluster)
+    layout = floor.layout
     return Spoken(
         nodes=sum(nodes_of(each.cells, layout) for each in holders.values()),
         of_nodes=layout.number_of_nodes,
         holders=sorted(holders.values(), key=lambda each: each.code),
         grantable=still_grantable(layout, [each.cells for each in holders.values()]),
         bound=bound_on(cluster, holders, layout),
-        faults=cells.faults(layout, holders),
+        faults=cells.faults(floor, holders),
     )
 
 
@@ -107,7 +108,7 @@ def whose_now(cluster: Cluster) -> dict[str, str]:
     holders = cells.holders_on(cluster)
     if not holders:
         return {}
-    return {name: each.code for name, each in bound_on(cluster, holders, layout_of(cells.hosts_on(cluster))).items()}
+    return {name: each.code for name, each in bound_on(cluster, holders, cells.floor_of(cluster).layout).items()}
 
 
 def bound_on(cluster: Cluster, holders: Holders, layout: Layout) -> dict[str, Holder]:

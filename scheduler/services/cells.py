@@ -1,8 +1,8 @@
 """Cells of budget nodes: whole nodes and racks that are theirs alone on a cluster, beside their shares.
 
 Whoever decides a node's share decides its cells. They are for all below it, so no node above or below one with cells
-has others. They have to fit the cluster's nodes when they are granted; where nodes go later, nothing is withdrawn by
-itself, and it is said what is short (`faults_of`).
+has others. They have to fit the cluster's nodes when they are granted; where nodes go or break down later, nothing is
+withdrawn by itself, and it is said what is not there (`faults_of`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, F, Q
+from django.db.models import Count, F
 from django.utils.translation import gettext, ngettext
 
 from budgets.errors import ConflictError, InputError
@@ -44,11 +44,33 @@ Holders = Mapping[int, Holder]
 
 
 class Fault(NamedTuple):
-    """Cells of one level that are not there: `short` more would be needed for what `holders` have."""
+    """Cells of one level that `holders` have and that are not there.
+
+    For `short` of them the cluster has too few nodes, fit or not, since nodes have gone or moved. So many more,
+    `unfit`, could not be cleared today, whoever left, since nodes have broken down or are to be emptied.
+    """
 
     level: str
     short: int
+    unfit: int
     holders: Sequence[Holder]
+
+    @property
+    def missing(self) -> int:
+        """How many can't be had today."""
+        return self.short + self.unfit
+
+
+class Floor(NamedTuple):
+    """A cluster's nodes with what they have, and the names of those that are not fit or are to be emptied."""
+
+    hosts: Sequence[Host]
+    unfit: frozenset[str]
+
+    @property
+    def layout(self) -> Layout:
+        """What of them can be granted, fit or not."""
+        return layout_of(self.hosts)
 
 
 # --- what is granted, and what there is -------------------------------------------------------------------------------
@@ -79,13 +101,17 @@ def holders_on(cluster: Cluster) -> dict[int, Holder]:
     return found
 
 
-def hosts_on(cluster: Cluster) -> list[Host]:
-    """The cluster's nodes with what they have, fit or not; those that are retired do not count. One query."""
+def floor_of(cluster: Cluster) -> Floor:
+    """The cluster's nodes; those that are retired do not count. One query."""
     known = Node.objects.filter(cluster=cluster, retired_at=None).annotate(count=Count("devices")).order_by("name")
-    return [
-        Host(name, count * WHOLE_DEVICE_MILLI, rack=rack or "")
-        for name, rack, count in known.values_list("name", "rack__name", "count")
-    ]
+    hosts, unfit = [], set()
+    for name, rack, count, health, drain_at in known.values_list(
+        "name", "rack__name", "count", "health", "drain_asked_at"
+    ):
+        hosts.append(Host(name, count * WHOLE_DEVICE_MILLI, rack=rack or ""))
+        if health != Node.Health.HEALTHY or drain_at is not None:
+            unfit.add(name)
+    return Floor(hosts, frozenset(unfit))
 
 
 def above_or_below(path: Sequence[int], holders: Holders) -> Holder | None:
@@ -171,44 +197,39 @@ def _check_place(node: BudgetNode, cluster: Cluster, holders: Holders) -> None:
 
 
 def _refuse_what_does_not_fit(cluster: Cluster, before: Holders, after: Holders) -> None:
-    layout = layout_of(hosts_on(cluster))
-    known = {each.level: each.short for each in faults(layout, before)}
-    for fault in faults(layout, after):
+    floor = floor_of(cluster)
+    known = {each.level: each.short for each in faults(floor, before)}
+    for fault in faults(floor, after):
         if fault.short > known.get(fault.level, 0):
             message = gettext("{cluster}: {amount} short of what {names} would have")
-            raise InputError(f"cells.{fault.level}", message.format(**_said(fault, cluster)))
+            raise InputError(f"cells.{fault.level}", message.format(**_said(fault, fault.short, cluster)))
 
 
 # --- what does not fit, also later ------------------------------------------------------------------------------------
 
 
-def faults(layout: Layout, holders: Holders) -> list[Fault]:
-    """What is granted and not there: racks before nodes."""
-    missing = unmatched(layout, [each.cells for each in holders.values()])
+def faults(floor: Floor, holders: Holders) -> list[Fault]:
+    """What is granted and not there, for good or today: racks before nodes."""
+    grants = [each.cells for each in holders.values()]
+    layout = floor.layout
+    short, today = unmatched(layout, grants), unmatched(layout.without(floor.unfit), grants)
     in_order = sorted(holders.values(), key=lambda holder: holder.code)
     return [
-        Fault(level, short, in_order if level == "node" else [each for each in in_order if each.cells.rack])
+        Fault(
+            level,
+            getattr(short, level),
+            max(0, getattr(today, level) - getattr(short, level)),
+            in_order if level == "node" else [each for each in in_order if each.cells.rack],
+        )
         for level in LEVELS
-        if (short := getattr(missing, level))
+        if getattr(short, level) or getattr(today, level)
     ]
 
 
 def faults_of(cluster: Cluster) -> list[Fault]:
-    """What is short on a cluster, since nodes have gone or moved. No query but one where nobody has cells."""
+    """What is granted on a cluster and not there. No query but one where nobody has cells."""
     holders = holders_on(cluster)
-    return faults(layout_of(hosts_on(cluster)), holders) if holders else []
-
-
-def faults_today(cluster: Cluster) -> list[Fault]:
-    """What of all that is granted could not be cleared at once, whoever left, since nodes have gone, broken down or are
-    to be emptied. No query but one where nobody has cells.
-    """
-    holders = holders_on(cluster)
-    if not holders:
-        return []
-    fit = Q(health=Node.Health.HEALTHY, drain_asked_at=None)
-    unfit = set(Node.objects.filter(~fit, cluster=cluster, retired_at=None).values_list("name", flat=True))
-    return faults(layout_of(hosts_on(cluster)).without(unfit), holders)
+    return faults(floor_of(cluster), holders) if holders else []
 
 
 def clusters_with_cells() -> list[Cluster]:
@@ -216,17 +237,24 @@ def clusters_with_cells() -> list[Cluster]:
     return list(Cluster.objects.filter(pk__in=CellGrant.objects.values("cluster")))
 
 
-def sentence(fault: Fault, cluster: Cluster) -> str:
-    """A fault that stands, as one says it."""
-    return gettext("{cluster}: {amount} short of what is granted to {names}").format(**_said(fault, cluster))
+def sentences(fault: Fault, cluster: Cluster) -> list[str]:
+    """A fault that stands, as one says it: what is short, and what is unfit."""
+    found = []
+    if fault.short:
+        message = gettext("{cluster}: {amount} short of what is granted to {names}")
+        found.append(message.format(**_said(fault, fault.short, cluster)))
+    if fault.unfit:
+        message = gettext("{cluster}: {amount} of what is granted to {names} can't be had today: nodes are unfit")
+        found.append(message.format(**_said(fault, fault.unfit, cluster)))
+    return found
 
 
-def _said(fault: Fault, cluster: Cluster) -> dict[str, str]:
+def _said(fault: Fault, count: int, cluster: Cluster) -> dict[str, str]:
     codes = [each.code for each in fault.holders]
     names = ", ".join(codes[:NAMED])
     if len(codes) > NAMED:
         names = gettext("{names} and {number} more").format(names=names, number=len(codes) - NAMED)
-    return {"cluster": cluster.name, "amount": amount(fault.level, fault.short), "names": names}
+    return {"cluster": cluster.name, "amount": amount(fault.level, count), "names": names}
 
 
 def amount(level: str, count: int) -> str:

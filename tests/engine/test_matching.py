@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,9 +101,11 @@ def test_more_racks_missing_is_worse_than_more_nodes() -> None:
 
 
 def best(tenants: dict[str, CellCounts], nodes: list[Standing], racks: list[str]) -> tuple[int, int]:
-    """The fewest racks, and then nodes, that can be missing, found by trying everything."""
+    """The fewest racks, and then nodes, that can be missing: racks given out in every way, and of the nodes that are
+    left to each tenant first what nobody else can have.
+    """
     members = {rack: [node for node in nodes if node.rack == rack] for rack in racks}
-    fewest = (len(racks) + 1, 0)
+    fewest = (sum(counts.rack for counts in tenants.values()) + 1, 0)
     for owners in product([None, *tenants], repeat=len(racks)):
         given = dict(zip(racks, owners, strict=True))
         if any(
@@ -114,32 +116,53 @@ def best(tenants: dict[str, CellCounts], nodes: list[Standing], racks: list[str]
         if any(owners.count(tenant) > counts.rack for tenant, counts in tenants.items()):
             continue
         missing_racks = sum(counts.rack for counts in tenants.values()) - sum(owner is not None for owner in owners)
-        left = [node for node in nodes if node.counts and given.get(node.rack) is None]
-        wanted = [tenant for tenant, counts in tenants.items() for _ in range(counts.node)]
-        most = 0
-        slots: list[str | None] = [*wanted, *[None] * max(0, len(left) - len(wanted))]
-        for order in set(permutations(slots, len(left))):
-            pairs = zip(left, order, strict=True)
-            most = max(most, sum(owner is not None and node.is_clean_for(owner) for node, owner in pairs))
-        fewest = min(fewest, (missing_racks, len(wanted) - most))
+        left = [node for node in nodes if given.get(node.rack) is None]
+        own = {tenant: sum(node.bound == {tenant} for node in left) for tenant in tenants}
+        wanted = sum(counts.node for counts in tenants.values())
+        most = sum(min(own[tenant], counts.node) for tenant, counts in tenants.items())
+        most += min(wanted - most, sum(not node.bound for node in left))
+        fewest = min(fewest, (missing_racks, wanted - most))
     return fewest
 
 
 WHOSE = st.sampled_from([frozenset(), frozenset(), frozenset("t"), frozenset("u"), OTHERS, frozenset("tu")])
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(WHOSE, min_size=4, max_size=5),
-    st.tuples(st.integers(0, 2), st.integers(0, 1)),
-    st.tuples(st.integers(0, 2), st.integers(0, 1)),
-)
+@st.composite
+def standings(draw: st.DrawFn) -> list[Standing]:
+    """Two racks of three nodes and one node more, with gangs of the tenants that use them."""
+    found = []
+    for index in range(7):
+        bound, over = draw(WHOSE), draw(WHOSE)
+        gangs = frozenset(each for each in bound | over if each is not None and draw(st.booleans()))
+        rack = ("r1", "r1", "r1", "r2", "r2", "r2", "")[index]
+        found.append(Standing(f"h{index}", rack, bound=bound, over=over, gangs=gangs))
+    return found
+
+
+@settings(max_examples=100, deadline=None)
+@given(standings(), st.tuples(st.integers(0, 3), st.integers(0, 2)), st.tuples(st.integers(0, 3), st.integers(0, 1)))
 def test_as_many_cells_are_matched_as_can_be(
-    bound: list[frozenset[str | None]], own: tuple[int, int], others: tuple[int, int]
+    nodes: list[Standing], own: tuple[int, int], others: tuple[int, int]
 ) -> None:
-    nodes = [Standing(f"h{index}", ("r1", "r1", "r2", "r2", "")[index], bound=each) for index, each in enumerate(bound)]
     tenants = {"t": CellCounts(*own), "u": CellCounts(*others)}
     found = match(tenants, nodes, ("r1", "r2"))
     missing = found.missing_in_all()
     assert (missing.rack, missing.node) == best(tenants, nodes, ["r1", "r2"])
     assert all(node.is_clean_for(found.clean[node.name]) for node in nodes if node.name in found.clean)
+    assert all(found.clean[node.name] == found.racks[node.rack] for node in nodes if node.rack in found.racks)
+
+
+def test_what_is_on_single_nodes_are_node_cells_and_leaves_the_rack_cell_whole() -> None:
+    found = matched({"t": (1, 1)}, h3={"t"})
+    assert (found.clean, found.racks) == ({"h1": "t", "h2": "t", "h3": "t"}, {"r1": "t"})
+    assert matched({"t": (1, 1)}, h1={None}, h3={"t"}).racks == {"r2": "t"}, "no other rack is clean"
+    assert matched({"t": (1, 1), "u": (0, 1)}, h3={"t"}).racks == {"r1": "u", "r2": "t"}, "another needs the other one"
+    assert matched({"t": (1, 1)}, h2={"t"}, h3={"t"}, h4={"t"}).racks == {"r2": "t"}, "it is on more than it has nodes"
+
+
+def test_a_rack_in_which_a_workload_has_several_nodes_is_the_rack_cell() -> None:
+    gang = {"bound": frozenset("t"), "gangs": frozenset("t")}
+    nodes = [Standing("h1", "r1"), Standing("h2", "r1"), Standing("h3", "r2", **gang), Standing("h4", "r2", **gang)]
+    found = match({"t": CellCounts(2, 1)}, nodes, ("r1", "r2"))
+    assert (found.racks, found.spare_racks, len(found.clean)) == ({"r2": "t"}, {"r1"}, 4)

@@ -127,7 +127,8 @@ def test_each_sign_of_life_that_is_missing_or_old_is_named(calm):
     cells.set_cells(node=calm.node["A"], cluster=calm.cluster, cells=CellCounts(node=2), by=None, reason="as agreed")
     assert wrong(["cells"]) == {}
     Node.objects.filter(pk=Node.objects.order_by("name").first().pk).update(health="down")
-    assert wrong(["cells"]) == {"cells": "north: 1 whole node short of what is granted to A"}
+    said = "north: 1 whole node of what is granted to A can't be had today: nodes are unfit"
+    assert wrong(["cells"]) == {"cells": said}
     health_signs.give(health_signs.BEAT)
     health_signs.give(health_signs.TICKS)
     client.hset(health_signs.KEY, health_signs.WORKER, f"{time.time() - 100:.3f}")

@@ -100,8 +100,10 @@ def test_pages_show_cells_where_shares_and_nodes_are(lab, as_person):
 
 def test_nodes_that_went_are_told_where_cells_and_nodes_are(calm, as_person):
     give(calm, "A", 2)
-    Node.objects.filter(name="n02").update(retired_at=calm.now)
     reader = as_person(calm.ben)
+    Node.objects.filter(name="n02").update(health="down")
+    assert "north: 1 whole node of what is granted to A can't be had today: nodes are unfit" in said(reader.get(PAGE))
+    Node.objects.filter(name="n02").update(retired_at=calm.now)
     for page in ("/budget/A/?cluster=north", PAGE, "/nodes/north/"):
         assert "north: 1 whole node short of what is granted to A. Nothing is withdrawn" in said(reader.get(page)), page
     nodes.register(cluster=calm.cluster, name="n03", devices=8, rack="r1")

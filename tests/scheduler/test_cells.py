@@ -150,11 +150,26 @@ def test_nodes_that_go_or_move_leave_grants_and_say_what_is_short(world: World) 
     assert cells.faults_of(world.cluster) == []
     Node.objects.filter(name="n3").update(retired_at=at(0))
     [fault] = cells.faults_of(world.cluster)
-    assert cells.sentence(fault, world.cluster) == "north: 1 rack short of what is granted to B"
+    assert cells.sentences(fault, world.cluster) == ["north: 1 rack short of what is granted to B"]
     put(world, "B", 0, 1)
     assert cells.faults_of(world.cluster) == []
     nodes.register(cluster=world.cluster, name="n5", devices=8, rack="r2")
     assert told.told_of(node("B"), world.cluster).grantable == (2, 1)
+
+
+def test_nodes_that_are_unfit_or_to_be_emptied_are_told_beside_those_that_are_gone(world: World) -> None:
+    put(world, "A1", 1)
+    put(world, "B", 0, 2)
+    Node.objects.filter(name="n5").update(drain_asked_at=at(0))
+    [empty] = cells.faults_of(world.cluster)
+    assert (empty.level, empty.short, empty.unfit, empty.missing) == ("node", 0, 1, 1)
+    said = "north: 1 whole node of what is granted to A1, B can't be had today: nodes are unfit"
+    assert cells.sentences(empty, world.cluster) == [said]
+    Node.objects.filter(name="n1").update(health="down")
+    Node.objects.filter(name="n3").update(retired_at=at(0))
+    [rack] = cells.faults_of(world.cluster)
+    assert (rack.level, rack.short, rack.unfit) == ("rack", 1, 1), "and what is left of the racks does for the node"
+    assert told.told_of(node("B"), world.cluster).faults == [rack]
 
 
 @pytest.mark.django_db(transaction=True)

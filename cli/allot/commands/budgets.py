@@ -354,6 +354,10 @@ def tell_cells(app: App, code: str, cluster: str, told: Mapping[str, Any]) -> No
     for level, count in told["short"].items():
         if count:
             say(f"{cluster} is {cells_said({level: count})} short of what is granted.")
+    for level, count in told["unfit"].items():
+        if count:
+            said = cells_said({level: count})
+            say(f"{said} of what is granted on {cluster} can't be had today: nodes are unfit or to be emptied.")
     say(f"Still grantable: {f'up to {left}' if left else 'nothing'}.")
 
 
