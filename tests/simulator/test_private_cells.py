@@ -86,6 +86,36 @@ def test_a_cell_is_bound_only_while_it_is_used() -> None:
     )
 
 
+NEEDS_A_RACK = {"locality_waits_s": ["30d", "30d", "30d"]}
+"""A gang with `locality` 0 looks in one rack alone."""
+
+
+def test_small_work_goes_to_the_node_cell_so_that_the_rack_is_there_for_a_gang() -> None:
+    """A is on h4, so B's node cell can only be h3: on h1, which comes first by name, b1 would break up the rack."""
+    result = on_two_racks(
+        {"runs": {"a1": [["0h", "4h"]], "b1": [["1h", "4h"]], "b2": [["2h", "3h"]]}},
+        job("a1", "A", "0h", 8, "4h", "4h", node="h4"),
+        job("b1", "B", "1h", 2, "3h", "3h"),
+        job("b2", "B", "2h", 16, "1h", "1h", locality=0),
+        policy=NEEDS_A_RACK,
+    )
+    nodes = {run["workload"]: sorted(run["nodes"]) for run in result["runs"]}
+    assert (nodes["b1"], nodes["b2"]) == (["h3"], ["h1", "h2"])
+
+
+def test_unallocated_work_leaves_the_node_cell_rather_than_that_the_rack_is_broken_up() -> None:
+    result = on_two_racks(
+        {"victims_of": {"b1": ["u1"]}, "runs": {"b2": [["2h", "3h"]]}},
+        job("a1", "A", "0h", 8, "4h", "4h", node="h4"),
+        job("u1", "A", "0h", 8, 0, "9h", node="h3"),
+        job("b1", "B", "1h", 2, "3h", "3h"),
+        job("b2", "B", "2h", 16, "1h", "1h", locality=0),
+        policy={**NEEDS_A_RACK, "grace_s": 0},
+        until="9h",
+    )
+    assert {tuple(run["nodes"]) for run in result["runs"] if run["workload"] == "b1"} == {("h3",)}
+
+
 def test_contracts_of_before_a_grant_stand_and_then_the_tenant_takes_over_whatever_the_figures_say() -> None:
     """B has had far more than its share, so by fair share it could take over from nobody: rule (e)."""
     result = on_two_racks(
