@@ -9,7 +9,7 @@ from django.utils.translation import gettext, ngettext
 
 from portal import formats, order_words
 from scheduler.engine import HOLDING_ORDERS
-from scheduler.models import Workload
+from scheduler.models import WHOLE_DEVICE_MILLI, Workload
 from scheduler.queries.ahead import EARLIER, FUNDED, LEVEL, PRIORITY, Group
 from scheduler.queries.workload import Explanation
 from scheduler.services.emergency import STOPPED
@@ -91,9 +91,11 @@ def _passing(told: Explanation) -> str:
 def _capacity(told: Explanation) -> Binding:
     if told.promised_at is not None:
         return Binding(
-            gettext("Time: {size} are reserved for it from {at} on.").format(
-                size=_size(told), at=formats.near_instant(told.promised_at, told.now)
-            ),
+            ngettext(
+                "Time: {size} is reserved for it from {at} on.",
+                "Time: {size} are reserved for it from {at} on.",
+                1 if told.workload.size_milli <= WHOLE_DEVICE_MILLI else 2,
+            ).format(size=_size(told), at=formats.near_instant(told.promised_at, told.now)),
             [gettext("It starts earlier if enough comes free earlier.")],
         )
     at = told.workload.earliest_start_at

@@ -44,10 +44,13 @@ REASONS = (
     gettext_noop("Its reservation ended: a node of it is not fit any longer."),
     # why it waits
     gettext_noop("Waiting: {amount} on {places} are held for it until the runs there have saved and left."),
+    gettext_noop("Waiting: {amount} on {places} is held for it until the runs there have saved and left."),
     gettext_noop("Waiting: {amount} on {places} are reserved for it from when contracts there have ended."),
+    gettext_noop("Waiting: {amount} on {places} is reserved for it from when contracts there have ended."),
     gettext_noop("It asks for {amount}, which is more than the whole cluster has."),
     gettext_noop("Waiting: too few nodes are fit for {amount}."),
     gettext_noop("Waiting: {amount} are within reach, but its contract would delay a start that was promised."),
+    gettext_noop("Waiting: {amount} is within reach, but its contract would delay a start that was promised."),
     gettext_noop("Waiting: {amount} would fit only on nodes that are private to {name} ({number} of them)."),
     gettext_noop(
         "Waiting: {amount} would fit only on nodes that are private to {name} ({number} of them). "
@@ -69,6 +72,7 @@ REASONS = (
         "{instant}."
     ),
     gettext_noop("Waiting: the {units} that it may have are inside contracts. {amount} come free {instant}."),
+    gettext_noop("Waiting: the {units} that it may have are inside contracts. {amount} comes free {instant}."),
     gettext_noop("Waiting: {name} has had less of its share."),
     gettext_noop("Waiting: {many} have had less of their share."),
     gettext_noop("Waiting: {name} holds less of its fair share."),
@@ -81,7 +85,9 @@ REASONS = (
     gettext_noop(
         "Waiting: no {amount} are free, and nobody else has had more of a share that it could take over from."
     ),
+    gettext_noop("Waiting: no {amount} is free, and nobody else has had more of a share that it could take over from."),
     gettext_noop("Waiting: no {amount} are free, and unallocated work starts only on what nobody funded needs."),
+    gettext_noop("Waiting: no {amount} is free, and unallocated work starts only on what nobody funded needs."),
     gettext_noop(
         "Waiting: no {unit} has {amount} free, and nobody else has had more of a share that it could take over from."
     ),

@@ -36,6 +36,11 @@ def amount(snapshot: Snapshot, size_milli: int) -> str:
     return f"{number} {snapshot.unit}{'s' if size_milli > 1_000 else ''}"
 
 
+def is_or_are(size_milli: int) -> str:
+    """What goes with such an amount."""
+    return "is" if size_milli <= DEVICE_MILLI else "are"
+
+
 def beside_devices(workload: Workload) -> str:
     """What is asked for beside a number of devices: " of class V100 with 16 cores and 64 GiB"; "" if nothing is."""
     which = f" of class {of_class(workload.gpu_classes)}" if workload.gpu_classes else ""
@@ -190,7 +195,9 @@ class Explainer:
             if (run := self._snapshot.runs.get(run_id)) is not None and run.leave_by_s is not None
         ]
         what = f"{amount(self._snapshot, sum(holdings.values()))} on {places(holdings)}"
-        text = f"Waiting: {what} are held for it until the runs there have saved and left."
+        text = (
+            f"Waiting: {what} {is_or_are(sum(holdings.values()))} held for it until the runs there have saved and left."
+        )
         return Reason(Code.WAITING_VICTIMS, text, numbers, max(gone_by_s, default=None))
 
     def preempted(self, claimant: Claimant, victim: HeldRun, code: Code) -> Reason:
@@ -264,7 +271,8 @@ class Explainer:
             "holdings": dict(holdings),
             "free_milli": self._snapshot.nodes.free_milli,
         }
-        text = f"Waiting: {size} on {places(holdings)} are reserved for it from when contracts there have ended."
+        are = is_or_are(sum(holdings.values()))
+        text = f"Waiting: {size} on {places(holdings)} {are} reserved for it from when contracts there have ended."
         return Reason(Code.WAITING_CAPACITY, text, numbers, at_s)
 
     def plan_ended(self, code: Code, text: str) -> Reason:
@@ -299,7 +307,10 @@ class Explainer:
             return self._stays_off_cells(workload, size, numbers, at_s)
         ends_s = None if workload.spread == ONE_RACK else at_s  # that may be when it looks further, and no end
         is_part = workload.size_milli < DEVICE_MILLI
-        text = self._sentence(code, size, is_part, ahead, is_funded, ends_s) + self._of_classes(code, room, reserve)
+        are = is_or_are(workload.size_milli)
+        text = self._sentence(code, size, are, is_part, ahead, is_funded, ends_s) + self._of_classes(
+            code, room, reserve
+        )
         if freest is not None:
             most = amount(snapshot, freest.milli)
             text += f" The most that is free on one {snapshot.unit} is {most}, on {freest.node}."
@@ -365,15 +376,17 @@ class Explainer:
             text += " Some cells that were granted are not fit and clear yet."
         return Reason(Code.WAITING_CELLS, text, numbers, at_s)
 
-    def _sentence(self, code: Code, size: str, is_part: bool, ahead: str, is_funded: bool, at_s: int | None) -> str:
+    def _sentence(
+        self, code: Code, size: str, are: str, is_part: bool, ahead: str, is_funded: bool, at_s: int | None
+    ) -> str:
         unit = self._snapshot.unit
-        none = f"no {unit} has {size} free" if is_part else f"no {size} are free"
+        none = f"no {unit} has {size} free" if is_part else f"no {size} {are} free"
         if code is Code.TOO_LARGE:
             return f"It asks for {size}, which is more than the whole cluster has."
         if code is Code.WAITING_NODES:
             return f"Waiting: too few nodes are fit for {size}."
         if code is Code.WAITING_RESERVATION:
-            return f"Waiting: {size} are within reach, but its contract would delay a start that was promised."
+            return f"Waiting: {size} {are} within reach, but its contract would delay a start that was promised."
         if code is Code.WAITING_PLACEMENT and is_part:
             where = "; contracts for so much on one end at the instant given" if at_s is not None else ""
             return f"Waiting: parts of {unit}s are free, but {none}{where}."
@@ -381,7 +394,10 @@ class Explainer:
             where = f"; enough contracts for {size} together end at the instant given" if at_s is not None else ""
             return f"Waiting: enough {unit}s are free, but not where {size} would be together{where}."
         if code is Code.WAITING_CAPACITY:
-            return f"Waiting: the {unit}s that it may have are inside contracts. {size} come free at the instant given."
+            come = "comes" if are == "is" else "come"
+            return (
+                f"Waiting: the {unit}s that it may have are inside contracts. {size} {come} free at the instant given."
+            )
         if ahead:
             return f"Waiting: {ahead}."
         if is_funded:

@@ -66,14 +66,17 @@ def foreseen(cluster: Cluster, size_milli: int, level: int, runtime_s: int | Non
     room = workloads.room_of(cluster)
     if not room.policy.locality_waits_s or not room.node_milli:
         return None
-    return _at_most(room.node_milli, size_milli, level, runtime_s)
+    return _at_most(room, size_milli, level, runtime_s)
 
 
 def _at_most(
-    node_milli: int, size_milli: int, level: int, runtime_s: int | None, look: Look | None = None
+    room: workloads.Room, size_milli: int, level: int, runtime_s: int | None, look: Look | None = None
 ) -> Spreading:
-    found = locality.outlook(level, size_milli, node_milli, runtime_s)
-    return Spreading(level, found.fewest, found.servers, found.price, found.worth_s, look)
+    """As wide as the level allows, and no wider than the cluster has nodes."""
+    fewest = locality.fewest_nodes(size_milli, room.node_milli)
+    servers = max(fewest, min(locality.widest(level, size_milli, room.node_milli), room.nodes))
+    found = locality.outlook_on(level, fewest, servers, runtime_s)
+    return Spreading(level, fewest, servers, found.price, found.worth_s, look)
 
 
 def runtime_s(workload: Workload) -> int | None:
@@ -99,7 +102,7 @@ def of_workloads(rows: Iterable[Workload]) -> dict[int, Spreading]:
             on = locality.outlook_on(row.locality, fewest, servers, runs_s)
             found[row.pk] = Spreading(row.locality, fewest, servers, on.price, on.worth_s, is_held=True)
         elif row.state == Workload.State.QUEUED and room.policy.locality_waits_s:
-            spreading = _at_most(room.node_milli, row.size_milli, row.locality, runs_s, _look_of(row))
+            spreading = _at_most(room, row.size_milli, row.locality, runs_s, _look_of(row))
             if spreading.look is not None or spreading.is_dear:
                 found[row.pk] = spreading
     return found

@@ -213,7 +213,7 @@ def _room(cluster: Cluster) -> workloads.Room:
     sizes = Device.objects.filter(node__cluster=cluster).values("node").annotate(size=Count("pk"))
     counts = [row["size"] * WHOLE_DEVICE_MILLI for row in sizes]
     policy = policies.as_policy(policies.latest(cluster))
-    return workloads.Room(sum(counts), max(counts, default=0), policy)
+    return workloads.Room(sum(counts), max(counts, default=0), len(counts), policy)
 
 
 def _codes(given: Sequence[PastWorkload]) -> list[str]:

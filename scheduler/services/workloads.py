@@ -45,10 +45,11 @@ ON CONFLICT (leaf_code) DO UPDATE SET last = n.last + %(count)s RETURNING last
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a cluster has, in thousandths: all of it, and its largest node; and the knobs in force."""
+    """What a cluster has: all of it and its largest node, in thousandths, and how many nodes; and the knobs in force."""
 
     total_milli: int
     node_milli: int
+    nodes: int
     policy: Policy
 
 
@@ -351,7 +352,8 @@ def room_of(cluster: Cluster) -> Room:
     counts = list(sizes.values_list("size", flat=True))
     policies.ensure(cluster)
     policy = policies.as_policy(policies.latest(cluster))
-    return Room(sum(counts) * WHOLE_DEVICE_MILLI, max(counts, default=0) * WHOLE_DEVICE_MILLI, policy)
+    largest_milli = max(counts, default=0) * WHOLE_DEVICE_MILLI
+    return Room(sum(counts) * WHOLE_DEVICE_MILLI, largest_milli, len(counts), policy)
 
 
 def _refusal(request: Asked, leaf: BudgetNode, room: Room) -> Reason | None:
