@@ -194,10 +194,9 @@ class Explainer:
             for run_id in waits_for
             if (run := self._snapshot.runs.get(run_id)) is not None and run.leave_by_s is not None
         ]
-        what = f"{amount(self._snapshot, sum(holdings.values()))} on {places(holdings)}"
-        text = (
-            f"Waiting: {what} {is_or_are(sum(holdings.values()))} held for it until the runs there have saved and left."
-        )
+        milli = sum(holdings.values())
+        what = f"{amount(self._snapshot, milli)} on {places(holdings)} {is_or_are(milli)}"
+        text = f"Waiting: {what} held for it until the runs there have saved and left."
         return Reason(Code.WAITING_VICTIMS, text, numbers, max(gone_by_s, default=None))
 
     def preempted(self, claimant: Claimant, victim: HeldRun, code: Code) -> Reason:
@@ -308,9 +307,8 @@ class Explainer:
         ends_s = None if workload.spread == ONE_RACK else at_s  # that may be when it looks further, and no end
         is_part = workload.size_milli < DEVICE_MILLI
         are = is_or_are(workload.size_milli)
-        text = self._sentence(code, size, are, is_part, ahead, is_funded, ends_s) + self._of_classes(
-            code, room, reserve
-        )
+        text = self._sentence(code, size, are, is_part, ahead, is_funded, ends_s)
+        text += self._of_classes(code, room, reserve)
         if freest is not None:
             most = amount(snapshot, freest.milli)
             text += f" The most that is free on one {snapshot.unit} is {most}, on {freest.node}."
@@ -395,9 +393,8 @@ class Explainer:
             return f"Waiting: enough {unit}s are free, but not where {size} would be together{where}."
         if code is Code.WAITING_CAPACITY:
             come = "comes" if are == "is" else "come"
-            return (
-                f"Waiting: the {unit}s that it may have are inside contracts. {size} {come} free at the instant given."
-            )
+            free = f"{size} {come} free at the instant given"
+            return f"Waiting: the {unit}s that it may have are inside contracts. {free}."
         if ahead:
             return f"Waiting: {ahead}."
         if is_funded:

@@ -45,7 +45,7 @@ ON CONFLICT (leaf_code) DO UPDATE SET last = n.last + %(count)s RETURNING last
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a cluster has: all of it and its largest node, in thousandths, and how many nodes; and the knobs in force."""
+    """What a cluster has: all of it and its largest node, in thousandths, its nodes, and the knobs in force."""
 
     total_milli: int
     node_milli: int
