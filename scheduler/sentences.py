@@ -88,6 +88,8 @@ REASONS = (
     gettext_noop("Waiting: no {amount} is free, and nobody else has had more of a share that it could take over from."),
     gettext_noop("Waiting: no {amount} are free, and unallocated work starts only on what nobody funded needs."),
     gettext_noop("Waiting: no {amount} is free, and unallocated work starts only on what nobody funded needs."),
+    gettext_noop("Waiting: no {unit} is free, and nobody else has had more of a share that it could take over from."),
+    gettext_noop("Waiting: no {unit} is free, and unallocated work starts only on what nobody funded needs."),
     gettext_noop(
         "Waiting: no {unit} has {amount} free, and nobody else has had more of a share that it could take over from."
     ),

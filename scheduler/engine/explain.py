@@ -378,7 +378,8 @@ class Explainer:
         self, code: Code, size: str, are: str, is_part: bool, ahead: str, is_funded: bool, at_s: int | None
     ) -> str:
         unit = self._snapshot.unit
-        none = f"no {unit} has {size} free" if is_part else f"no {size} {are} free"
+        bare = unit if size == f"1 {unit}" else size
+        none = f"no {unit} has {size} free" if is_part else f"no {bare} {are} free"
         if code is Code.TOO_LARGE:
             return f"It asks for {size}, which is more than the whole cluster has."
         if code is Code.WAITING_NODES:

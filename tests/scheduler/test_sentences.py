@@ -68,6 +68,13 @@ def test_the_english_of_a_pattern_is_the_engines_own_text() -> None:
         "Refused: no node is of class H200; known: P100, T4.",
         "Refused: no node is of class H200; no node says its class.",
         "Refused: no node of class T4/V100 has all that it asks for.",
+        "Waiting: no GPU is free, and unallocated work starts only on what nobody funded needs.",
+        "Waiting: no GPU is free, and nobody else has had more of a share that it could take over from.",
+        "Waiting: no 1 GPU of class A is free, and nobody else has had more of a share that it could take over from.",
+        "Waiting: no 1 GPU with 4 cores is free, and unallocated work starts only on what nobody funded needs.",
+        "Waiting: 1 GPU on n01 is held for it until the runs there have saved and left.",
+        "Waiting: 0.5 GPU on n01 is reserved for it from when contracts there have ended.",
+        "Waiting: 1 GPU is within reach, but its contract would delay a start that was promised.",
     ],
 )
 def test_sentences_of_what_is_held_now_fit_a_pattern_and_have_spanish(text: str) -> None:
