@@ -24,7 +24,7 @@ WHOLE_BASIS_POINTS = 10_000
 KEPT = 4
 """Of so many trees with their figures a process remembers what it made: all who look at a queue between two passes see
 the same one, and of thousands of nodes it takes long to make."""
-_kept: OrderedDict[Hashable, Levels] = OrderedDict()
+_kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 _kept_lock = threading.Lock()
 COLOURS_SQL = "SELECT md5(string_agg(id || ' ' || colour, ',' ORDER BY id)) FROM budgets_budgetnode"
 
@@ -141,6 +141,19 @@ class Levels:
         return self.below.get(code, ())
 
 
+Ranked = Mapping[str | None, Sequence[Level]]
+"""Children by the code of their parent, in the order of `Level.served_key`; nothing waits below any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Of one pass: its nodes, and the levels as they were with what waited last."""
+
+    ranked: Ranked
+    waiting: Sequence[tuple[int, int, int]] = ()
+    found: Levels | None = None
+
+
 def latest_pass(cluster: Cluster) -> Pass | None:
     """The cluster's last pass, with its policy; its figures, order and tree, which are large, come when asked for."""
     rows = Pass.objects.filter(cluster=cluster).select_related("tree", "policy").order_by("-id")
@@ -163,40 +176,74 @@ def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
     with connection.cursor() as cursor:
         cursor.execute(COLOURS_SQL)
         (colours,) = cursor.fetchone()
-    key = (last.pk, whole_milli, colours, waiting)
+    key = (last.pk, whole_milli, colours)
     with _kept_lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key]
-    made = replace(_made(last, whole_milli, waiting), name=hashlib.md5(repr(key).encode()).hexdigest())
+        kept = _kept.get(key)
+    if kept is None:
+        kept = _Kept(_ranked(last, whole_milli))
+    found = kept.found
+    if found is None or kept.waiting != waiting:
+        made = _with_waiting(kept.ranked, waiting, {} if found is None else found.of)
+        found = replace(made, name=hashlib.md5(repr((key, waiting)).encode()).hexdigest())
+        kept = _Kept(kept.ranked, waiting, found)
     with _kept_lock:
-        _kept[key] = made
+        _kept[key] = kept
+        _kept.move_to_end(key)
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
-    return made
+    return found
 
 
-def _made(last: Pass, whole_milli: int, leaves: Sequence[tuple[int, int, int]]) -> Levels:
+def _ranked(last: Pass, whole_milli: int) -> Ranked:
+    """The nodes with what a pass said of them, before it is known what waits: siblings by what they were served."""
     lookback_s = policies.as_policy(last.policy).lookback_s
     colours = dict(BudgetNode.objects.values_list("pk", "colour"))
     figures, nodes = Pass.objects.filter(pk=last.pk).values_list("figures", "tree__nodes").get()
-    waiting = _waiting_below(leaves, nodes)
     given: dict[str | None, int] = {}
     for row in nodes:
         given[row["parent"]] = given.get(row["parent"], 0) + row["shares"]
     depths: dict[str | None, int] = {None: -1}
     parts = _parts(nodes)
-    found: dict[str, Level] = {}
+    below: dict[str | None, list[Level]] = {}
     for row in nodes:
         depths[row["id"]] = depths[row["parent"]] + 1
-        level = _level(row, figures, depths[row["id"]], given, waiting, colours, whole_milli * lookback_s)
+        level = _level(row, figures, depths[row["id"]], given, colours, whole_milli * lookback_s)
         standing = figures.get(row["id"], {}).get("standing", {})
-        found[row["id"]] = replace(level, standing=standing, part=parts[row["id"]], whole_milli=whole_milli)
-    rows = _in_order(found)
-    below: dict[str | None, list[Level]] = {}
-    for level in rows:
+        level = replace(level, standing=standing, part=parts[row["id"]], whole_milli=whole_milli)
         below.setdefault(level.parent, []).append(level)
+    return {parent: sorted(siblings, key=lambda each: each.served_key) for parent, siblings in below.items()}
+
+
+def _with_waiting(ranked: Ranked, leaves: Sequence[tuple[int, int, int]], before: Mapping[str, Level]) -> Levels:
+    """Parents before children; siblings by turn, those for whom nothing waits after them.
+
+    `before` is how they were when something else waited: whoever is still so is taken from there.
+    """
+    waiting = _waiting_below(leaves, ranked)
+    rows: list[Level] = []
+    below: dict[str | None, list[Level]] = {}
+
+    def visit(parent: str | None) -> None:
+        siblings = ranked.get(parent, ())
+        asking = [each for each in siblings if each.code in waiting]
+        here = [_asking(each, turn, *waiting[each.code], before) for turn, each in enumerate(asking, start=1)]
+        here += [each for each in siblings if each.code not in waiting]
+        if here:
+            below[parent] = here
+        for each in here:
+            rows.append(each)
+            visit(each.code)
+
+    visit(None)
     return Levels(rows, {each.code: each for each in rows}, {each.node_id: each for each in rows}, below)
+
+
+def _asking(level: Level, turn: int, count: int, milli: int, before: Mapping[str, Level]) -> Level:
+    """A node below which so much waits."""
+    known = before.get(level.code)
+    if known is not None and (known.turn, known.waiting, known.waiting_milli) == (turn, count, milli):
+        return known
+    return replace(level, turn=turn, waiting=count, waiting_milli=milli)
 
 
 def _parts(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Fraction]:
@@ -223,13 +270,11 @@ def _level(
     figures_of: Mapping[str, Mapping[str, Any]],
     depth: int,
     given: Mapping[str | None, int],
-    waiting: Mapping[str, tuple[int, int]],
     colours: Mapping[int, int],
     whole_milli_s: int,
 ) -> Level:
     figures = figures_of.get(row["id"], {})
     entitlement = Fraction(*figures.get("entitlement", (0, 1)))
-    count, milli = waiting.get(row["id"], (0, 0))
     return Level(
         code=row["id"],
         name=row["name"],
@@ -244,8 +289,8 @@ def _level(
         used_milli_s=figures.get("used_milli_s", 0),
         committed_milli_s=figures.get("committed_milli_s", 0),
         uncharged_milli_s=figures.get("uncharged_milli_s", 0),
-        waiting=count,
-        waiting_milli=milli,
+        waiting=0,
+        waiting_milli=0,
         unassigned=WHOLE_BASIS_POINTS - given[row["id"]] if row["id"] in given else 0,
         closed=row["closed"],
     )
@@ -258,12 +303,11 @@ def _waiting(cluster: Cluster) -> tuple[tuple[int, int, int], ...]:
     return tuple(sorted(leaves.values_list("leaf", "count", "milli")))
 
 
-def _waiting_below(
-    leaves: Sequence[tuple[int, int, int]], nodes: Sequence[Mapping[str, Any]]
-) -> dict[str, tuple[int, int]]:
+def _waiting_below(leaves: Sequence[tuple[int, int, int]], ranked: Ranked) -> dict[str, tuple[int, int]]:
     """The same by code of every node above them."""
-    codes = {row["db_id"]: row["id"] for row in nodes}
-    parents = {row["id"]: row["parent"] for row in nodes}
+    nodes = [each for siblings in ranked.values() for each in siblings]
+    codes = {each.node_id: each.code for each in nodes}
+    parents = {each.code: each.parent for each in nodes}
     found: dict[str, tuple[int, int]] = {}
     for leaf_id, count, milli in leaves:
         at = codes.get(leaf_id)
@@ -272,25 +316,3 @@ def _waiting_below(
             found[at] = (before[0] + count, before[1] + milli)
             at = parents[at]
     return found
-
-
-def _in_order(found: Mapping[str, Level]) -> list[Level]:
-    """Parents before children; siblings by turn, those for whom nothing waits after them."""
-    children: dict[str | None, list[Level]] = {}
-    for row in found.values():
-        children.setdefault(row.parent, []).append(row)
-    rows: list[Level] = []
-
-    def visit(parent: str | None) -> None:
-        siblings = sorted(children.get(parent, []), key=lambda each: each.served_key)
-        asking = [each for each in siblings if each.waiting]
-        for number, each in enumerate(asking, start=1):
-            rows.append(replace(each, turn=number))
-            visit(each.code)
-        for each in siblings:
-            if not each.waiting:
-                rows.append(each)
-                visit(each.code)
-
-    visit(None)
-    return rows
