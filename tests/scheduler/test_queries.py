@@ -9,9 +9,10 @@ from typing import Any
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.queries import queue
+from scheduler.queries import levels, queue
 from scheduler.queries.queue import Filters
 from scheduler.queries.workload import explanation
+from scheduler.services import workloads
 from tests.scheduler.conftest import World, at
 
 HOUR_S = 3_600
@@ -47,16 +48,40 @@ def test_the_queue_is_in_the_order_of_the_pass_with_its_numbers(make_world: Call
     assert (page.count, page.pages, page.number) == (3, 1, 1)
 
 
+def test_what_waits_now_changes_the_levels_of_a_pass_and_nothing_else(make_world: Callable[..., World]) -> None:
+    world = busy(make_world, rows=1)
+    last = levels.latest_pass(world.cluster)
+    before = levels.levels_of(world.cluster, last)
+    more = world.submit("B", gpus=3, now=70)
+    other = world.submit("A1", gpus=1, now=70)
+    then = levels.levels_of(world.cluster, last)
+    assert [(row.code, row.turn, row.waiting) for row in then.rows] == [
+        ("lab", 1, 4),
+        ("B", 1, 2),
+        ("A", 2, 2),
+        ("A2", 1, 1),
+        ("A1", 2, 1),
+    ]
+    assert then.of["A2"] is before.of["A2"]
+    assert then.name != before.name
+    levels._kept.clear()
+    anew = levels.levels_of(world.cluster, last)
+    assert (anew.rows, anew.below, anew.name) == (then.rows, then.below, then.name)
+    for each in (more, other):
+        workloads.cancel(workload=each, by=None, now=at(80))
+    assert levels.levels_of(world.cluster, last).rows == before.rows
+
+
 def test_levels_say_who_is_served_first(make_world: Callable[..., World]) -> None:
-    levels = queue.page(busy(make_world, rows=1).cluster).levels
-    assert [(row.code, row.turn, row.waiting, row.waiting_milli) for row in levels.rows] == [
+    found = queue.page(busy(make_world, rows=1).cluster).levels
+    assert [(row.code, row.turn, row.waiting, row.waiting_milli) for row in found.rows] == [
         ("lab", 1, 2, 3_000),
         ("B", 1, 1, 1_000),
         ("A", 2, 1, 2_000),
         ("A2", 1, 1, 2_000),
         ("A1", None, 0, 0),
     ]
-    first = levels.of["A1"]
+    first = found.of["A1"]
     assert (first.used_milli_s, first.committed_milli_s) == (8_000 * 60, 8_000 * (2 * HOUR_S - 60))
     assert first.entitlement == Fraction(3, 10)
     assert first.entitled_milli_s == Fraction(3, 10) * 8_000 * 604_800
