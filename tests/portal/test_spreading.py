@@ -13,6 +13,7 @@ from django.utils import translation
 
 from budgets import sentences
 from portal import formats, spread_words
+from scheduler.models import Node
 from scheduler.queries.forecast import Foretold
 from scheduler.queries.spreading import Look, Spreading
 from scheduler.sentences import LOCALITY
@@ -98,6 +99,9 @@ def test_from_the_form_to_the_page(laboratory: Laboratory, as_person: Callable) 
     policies.change(cluster=laboratory.cluster, knobs={"locality_waits_s": [60, 120, 180]})
     client = as_person(laboratory.ada)
     typed = {"cluster": "north", "size": "16", "locality": "3", "time_limit": "6 h", "name": ""}
+    alone = words(client.get(reverse("spreading"), typed))
+    assert "servers in place of" not in alone, "there are but two nodes"
+    Node.objects.bulk_create(Node(cluster=laboratory.cluster, name=f"d{each}", health="down") for each in range(14))
     assert "takes 1.53 times the GPU-hours" in words(client.get(reverse("spreading"), typed))
     assert "Waiting up to 3 h 10 min" in words(client.get(reverse("spreading"), typed))
     for nothing in (typed | {"locality": "1"}, typed | {"size": "x"}, {}):
