@@ -15,7 +15,21 @@ from tests.portal.conftest import Laboratory
 from tests.portal.pages_in_words import words_of
 from tests.portal.test_routes import ROUTES, numbers_of
 
-ALIKE = set("Allotment English Español Webhook GPU Gbit/s CSV PDF No Error error Total Normal".split())
+ALIKE = {
+    "Allotment",
+    "English",
+    "Español",
+    "Webhook",
+    "GPU",
+    "Gbit/s",
+    "CSV",
+    "PDF",
+    "No",
+    "Error",
+    "error",
+    "Total",
+    "Normal",
+}
 """What is written alike in both languages, or is a name."""
 A_WORD = re.compile(r"[a-záéíóúñü]{3,}")
 """What makes a text more than a code, a number or a unit."""
