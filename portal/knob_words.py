@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.utils.translation import gettext
@@ -47,9 +48,9 @@ def unit_of(knob: Knob) -> str:
     return str(UNITS[Unit.DEVICES if knob.unit is Unit.DEVICE_MILLI else knob.unit])
 
 
-def only_with(knob: Knob) -> str:
-    """What it needs to have an effect: "Only with Order of siblings: half_life"."""
-    if knob.needs is None:
+def only_with(knob: Knob, values: Mapping[str, Any]) -> str:
+    """What it needs to have an effect, where with these values it has none: "Only with High-end classes"."""
+    if knob.needs is None or knob.needs.is_met(values):
         return ""
     other = KNOBS[knob.needs.knob].title
     if not knob.needs.values:

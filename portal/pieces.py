@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from typing import Any
 
@@ -12,10 +10,11 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 
+from scheduler.queries.recent import Recent
+
 KEPT = 4_000
 """Pieces that a process remembers, of 1 to 2 kB; those that nobody asked for longest go first."""
-_kept: OrderedDict[Hashable, SafeString] = OrderedDict()
-_lock = threading.Lock()
+_kept: Recent[Hashable, SafeString] = Recent(KEPT)
 
 
 def rendered(template: str, pieces: Iterable[Hashable]) -> SafeString:
@@ -29,13 +28,8 @@ def rendered(template: str, pieces: Iterable[Hashable]) -> SafeString:
 
 def _one(name: str, template: Any, language: str | None, piece: Hashable) -> SafeString:
     key = (name, language, piece)
-    with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key]
+    if (known := _kept.get(key)) is not None:
+        return known
     made: SafeString = template.render({"piece": piece})
-    with _lock:
-        _kept[key] = made
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
+    _kept.put(key, made)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from scheduler.knobs import GROUPS, UNITS, Knob
-from scheduler.services.policies import plain
+from scheduler.services.policies import DEFAULTS
 
 HEAD = """\
 # Knobs of a cluster's policy
@@ -31,7 +31,7 @@ def _row(knob: Knob) -> str:
         meaning += "".join(f"<br>`{word}`: {words}" for word, words in knob.choices.items())
     if knob.needs is not None:
         meaning += f" Has an effect only with {_needed(knob)}."
-    return f"| `{knob.name}` | {meaning} | {UNITS[knob.unit]} | {json.dumps(plain(knob.default))} |\n"
+    return f"| `{knob.name}` | {meaning} | {UNITS[knob.unit]} | {json.dumps(DEFAULTS[knob.name])} |\n"
 
 
 def _needed(knob: Knob) -> str:

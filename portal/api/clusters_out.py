@@ -52,7 +52,7 @@ def _about(knob: Knob) -> str:
         if knob.choices:
             said += "; ".join(f"`{word}`: {meaning}" for word, meaning in knob.choices.items()) + ". "
         unit = f"In {UNITS[knob.unit]}; " if knob.unit else ""
-        return f"{said}{unit}{json.dumps(policies.plain(knob.default))} unless changed."
+        return f"{said}{unit}{json.dumps(policies.DEFAULTS[knob.name])} unless changed."
 
 
 def _knobs(name: str, base: type[serializers.Serializer], doc: str, *, is_given: bool) -> type[serializers.Serializer]:

@@ -93,8 +93,8 @@ class KnobsForm(SureForm):
             if knob.name in said:
                 value = said[knob.name]
                 try:
-                    default = policies.plain(knob.default)
-                    said[knob.name] = default if value in (None, "") else policies.checked(knob.name, value)
+                    is_empty = value in (None, "")
+                    said[knob.name] = policies.DEFAULTS[knob.name] if is_empty else policies.checked(knob.name, value)
                 except InputError as error:
                     self.add_error(knob.name, error.message)
         return said
@@ -118,7 +118,7 @@ def typed(values: Mapping[str, Any]) -> dict[str, str]:
 
 def field_of(knob: Knob) -> forms.Field:
     """What reads its value."""
-    default = knob_words.typed(knob, policies.plain(knob.default))
+    default = knob_words.typed(knob, policies.DEFAULTS[knob.name])
     about = {
         "aria-describedby": f"about-{knob.name} id_{knob.name}_error",
         "autocomplete": "off",

@@ -209,11 +209,11 @@ def form_of(base: PolicyVersion, said: QueryDict | None = None, *, over: KnobsFo
 
 def rows_of(where: Cluster, now: PolicyVersion, form: KnobsForm) -> dict[str, Row]:
     """By knob, what the page shows of it."""
-    values, since, stands = policies.effective(now), policy_history.since(where), typed(policies.effective(now))
+    values, since = policies.effective(now), policy_history.since(where)
+    stands = typed(values)
     found = {}
     for name, knob in KNOBS.items():
-        default = policies.plain(knob.default)
-        is_idle = knob.needs is not None and not knob.needs.is_met(values)
+        default = policies.DEFAULTS[name]
         found[name] = Row(
             knob,
             knob_words.shown(knob, values[name]),
@@ -221,7 +221,7 @@ def rows_of(where: Cluster, now: PolicyVersion, form: KnobsForm) -> dict[str, Ro
             knob_words.shown(knob, default),
             knob_words.unit_of(knob),
             values[name] == default,
-            knob_words.only_with(knob) if is_idle else "",
+            knob_words.only_with(knob, values),
             since.get(name),
             trials.of_knob(where, knob, values[name]),
             form[name],
@@ -235,8 +235,7 @@ def changes_of(changes: Mapping[str, tuple[Any, Any]], after: Mapping[str, Any] 
     found = []
     for name, (old, new) in changes.items():
         knob = KNOBS[name]
-        is_idle = after is not None and knob.needs is not None and not knob.needs.is_met(after)
-        words = knob_words.only_with(knob) if is_idle else ""
+        words = "" if after is None else knob_words.only_with(knob, after)
         found.append(Change(knob, knob_words.shown(knob, old), knob_words.shown(knob, new), words))
     return found
 

@@ -22,13 +22,14 @@ from scheduler.models import Workload
 from scheduler.queries import queue
 from scheduler.queries.levels import Level, Levels
 from scheduler.queries.moments import Moment, moment_of, shared
+from scheduler.queries.recent import Recent
 
 REFRESH_S = 10
 """How often the page asks again: as often as a pass is made."""
 FIND_LENGTH = 80
 LEVELS_SHOWN = 120
 NUMBERS_KEPT = 8
-_numbers: dict[Hashable, SafeString] = {}
+_numbers: Recent[Hashable, SafeString] = Recent(NUMBERS_KEPT)
 
 
 class Queue(Page):
@@ -112,9 +113,7 @@ def numbers_of(request: HttpRequest, page: queue.QueuePage) -> SafeString:
         "served_said": served_said(page.levels),
     }
     made = render_to_string("queue/_numbers.html", context, request)
-    while len(_numbers) >= NUMBERS_KEPT:
-        _numbers.pop(next(iter(_numbers)), None)
-    _numbers[key] = made
+    _numbers.put(key, made)
     return made
 
 

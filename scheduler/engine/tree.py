@@ -160,8 +160,9 @@ class Level:
     def bring_to(self, now_s: int) -> int:
         """Rank anew where that might come to something else, and return the version."""
         if self.is_stale or now_s > self._until_s:
-            if not self._are_in_order(now_s):
+            if not self._in_order or not self._are_in_order(now_s):
                 ranks = self._rank(now_s)
+                self._are_in_order(now_s)  # they are now; until when is found out
                 if ranks != self.ranks:
                     self.ranks = ranks
                     self.version += 1
@@ -176,8 +177,6 @@ class Level:
 
     def _are_in_order(self, now_s: int) -> bool:
         """Whether all have the ranks still that they had, as mostly. If so, it is known anew for how long they stay."""
-        if not self._in_order:
-            return False
         until_s = FOR_EVER_S
         last, last_growth, last_rank = -1, 0, -1
         for account, weight, rank in self._in_order:
@@ -203,32 +202,19 @@ class Level:
         """Rank by child, from 0 for the least served; equals share one, and those without shares come last."""
         if self._entitled is None:
             self._entitled = [(child.account, child.weight, child.id) for child in self.children if child.weight]
-        lines = []
-        until_s = FOR_EVER_S
-        for account, weight, name in self._entitled:
-            served, growth, from_s, straight_until_s = account.straight
-            if now_s > straight_until_s:
-                served, growth, from_s, straight_until_s = account.straighten(now_s)
-            if straight_until_s < until_s:
-                until_s = straight_until_s
-            lines.append(((served + growth * (now_s - from_s)) * weight, name, growth * weight, account, weight))
+        lines = [(account.served(now_s) * weight, name, account, weight) for account, weight, name in self._entitled]
         lines.sort()
         ranks = {}
-        rank, last, last_growth = -1, -1, 0
+        rank, last = -1, -1
         self._in_order = []
-        for amount, name, growth, account, weight in lines:
+        for amount, name, account, weight in lines:
             if amount != last:
-                if growth < last_growth and rank >= 0:  # the one before catches up
-                    until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
                 rank += 1
-            elif growth != last_growth:
-                until_s = now_s
-            last, last_growth = amount, growth
+            last = amount
             ranks[name] = rank
             self._in_order.append((account, weight, rank))
         if len(ranks) < len(self.children):
             ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
-        self._until_s = until_s
         return ranks
 
     def weigh_anew(self) -> None:

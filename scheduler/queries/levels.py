@@ -6,8 +6,6 @@ Amounts are thousandths of the unit, device time thousandths times seconds; rati
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -18,14 +16,13 @@ from django.db.models import Count, Sum
 
 from budgets.models import BudgetNode, Cluster
 from scheduler.models import WHOLE_DEVICE_MILLI, Device, Pass, Workload
+from scheduler.queries.recent import Recent
 from scheduler.services import policies
 
 WHOLE_BASIS_POINTS = 10_000
 KEPT = 4
 """Of so many trees with their figures a process remembers what it made: all who look at a queue between two passes see
 the same one, and of thousands of nodes it takes long to make."""
-_kept: OrderedDict[Hashable, _Kept] = OrderedDict()
-_kept_lock = threading.Lock()
 COLOURS_SQL = "SELECT md5(string_agg(id || ' ' || colour, ',' ORDER BY id)) FROM budgets_budgetnode"
 
 
@@ -141,8 +138,17 @@ class Levels:
         return self.below.get(code, ())
 
 
-Ranked = Mapping[str | None, Sequence[Level]]
-"""Children by the code of their parent, in the order of `Level.served_key`; nothing waits below any."""
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The nodes of a pass, before it is known what waits below them.
+
+    `below` are children by the code of their parent, in the order of `Level.served_key`; `of` is by code, `by_id` by
+    key.
+    """
+
+    below: Mapping[str | None, Sequence[Level]]
+    of: Mapping[str, Level]
+    by_id: Mapping[int, Level]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,9 @@ class _Kept:
     ranked: Ranked
     waiting: Sequence[tuple[int, int, int]] = ()
     found: Levels | None = None
+
+
+_kept: Recent[Hashable, _Kept] = Recent(KEPT)
 
 
 def latest_pass(cluster: Cluster) -> Pass | None:
@@ -177,25 +186,17 @@ def levels_of(cluster: Cluster, last: Pass | None) -> Levels:
         cursor.execute(COLOURS_SQL)
         (colours,) = cursor.fetchone()
     key = (last.pk, whole_milli, colours)
-    with _kept_lock:
-        kept = _kept.get(key)
-    if kept is None:
-        kept = _Kept(_ranked(last, whole_milli))
+    kept = _kept.get(key) or _Kept(_ranked(last, whole_milli))
     found = kept.found
     if found is None or kept.waiting != waiting:
         made = _with_waiting(kept.ranked, waiting, {} if found is None else found.of)
         found = replace(made, name=hashlib.md5(repr((key, waiting)).encode()).hexdigest())
-        kept = _Kept(kept.ranked, waiting, found)
-    with _kept_lock:
-        _kept[key] = kept
-        _kept.move_to_end(key)
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
+        _kept.put(key, _Kept(kept.ranked, waiting, found))
     return found
 
 
 def _ranked(last: Pass, whole_milli: int) -> Ranked:
-    """The nodes with what a pass said of them, before it is known what waits: siblings by what they were served."""
+    """The nodes with what a pass said of them."""
     lookback_s = policies.as_policy(last.policy).lookback_s
     colours = dict(BudgetNode.objects.values_list("pk", "colour"))
     figures, nodes = Pass.objects.filter(pk=last.pk).values_list("figures", "tree__nodes").get()
@@ -204,14 +205,18 @@ def _ranked(last: Pass, whole_milli: int) -> Ranked:
         given[row["parent"]] = given.get(row["parent"], 0) + row["shares"]
     depths: dict[str | None, int] = {None: -1}
     parts = _parts(nodes)
+    found: dict[str, Level] = {}
     below: dict[str | None, list[Level]] = {}
     for row in nodes:
         depths[row["id"]] = depths[row["parent"]] + 1
         level = _level(row, figures, depths[row["id"]], given, colours, whole_milli * lookback_s)
         standing = figures.get(row["id"], {}).get("standing", {})
         level = replace(level, standing=standing, part=parts[row["id"]], whole_milli=whole_milli)
+        found[level.code] = level
         below.setdefault(level.parent, []).append(level)
-    return {parent: sorted(siblings, key=lambda each: each.served_key) for parent, siblings in below.items()}
+    for siblings in below.values():
+        siblings.sort(key=lambda each: each.served_key)
+    return Ranked(below, found, {each.node_id: each for each in found.values()})
 
 
 def _with_waiting(ranked: Ranked, leaves: Sequence[tuple[int, int, int]], before: Mapping[str, Level]) -> Levels:
@@ -224,7 +229,7 @@ def _with_waiting(ranked: Ranked, leaves: Sequence[tuple[int, int, int]], before
     below: dict[str | None, list[Level]] = {}
 
     def visit(parent: str | None) -> None:
-        siblings = ranked.get(parent, ())
+        siblings = ranked.below.get(parent, ())
         asking = [each for each in siblings if each.code in waiting]
         here = [_asking(each, turn, *waiting[each.code], before) for turn, each in enumerate(asking, start=1)]
         here += [each for each in siblings if each.code not in waiting]
@@ -305,14 +310,11 @@ def _waiting(cluster: Cluster) -> tuple[tuple[int, int, int], ...]:
 
 def _waiting_below(leaves: Sequence[tuple[int, int, int]], ranked: Ranked) -> dict[str, tuple[int, int]]:
     """The same by code of every node above them."""
-    nodes = [each for siblings in ranked.values() for each in siblings]
-    codes = {each.node_id: each.code for each in nodes}
-    parents = {each.code: each.parent for each in nodes}
     found: dict[str, tuple[int, int]] = {}
     for leaf_id, count, milli in leaves:
-        at = codes.get(leaf_id)
+        at = ranked.by_id.get(leaf_id)
         while at is not None:
-            before = found.get(at, (0, 0))
-            found[at] = (before[0] + count, before[1] + milli)
-            at = parents[at]
+            before = found.get(at.code, (0, 0))
+            found[at.code] = (before[0] + count, before[1] + milli)
+            at = None if at.parent is None else ranked.of[at.parent]
     return found

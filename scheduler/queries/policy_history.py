@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from django.db import connection
 from budgets.models import Cluster
 from scheduler.knobs import KNOBS
 from scheduler.models import PolicyVersion
-from scheduler.services.policies import effective, plain
+from scheduler.services.policies import DEFAULTS, effective
 
 CHANGED_SQL = """
 SELECT knob.key, max(version.number)
@@ -36,9 +36,8 @@ class Step:
 
 def since(cluster: Cluster) -> dict[str, PolicyVersion]:
     """By knob the version that gave it its value; without those that have had their default ever since. Two queries."""
-    defaults = json.dumps({name: plain(knob.default) for name, knob in KNOBS.items()})
     with connection.cursor() as cursor:
-        cursor.execute(CHANGED_SQL, {"cluster": cluster.pk, "defaults": defaults})
+        cursor.execute(CHANGED_SQL, {"cluster": cluster.pk, "defaults": json.dumps(DEFAULTS)})
         numbers: dict[str, int] = dict(cursor.fetchall())
     rows = PolicyVersion.objects.filter(cluster=cluster, number__in=set(numbers.values())).select_related("made_by")
     versions = {row.number: row for row in rows}
@@ -49,9 +48,9 @@ def steps(cluster: Cluster, first: int, count: int) -> list[Step]:
     """So many versions with what each changed, the latest first, from the `first` of them on. One query."""
     rows = PolicyVersion.objects.filter(cluster=cluster).select_related("made_by").order_by("-number")
     found: Sequence[PolicyVersion] = list(rows[first : first + count + 1])
-    values = [effective(row) for row in found]
+    values: list[Mapping[str, Any]] = [effective(row) for row in found]
     if len(found) <= count:
-        values.append({name: plain(knob.default) for name, knob in KNOBS.items()})
+        values.append(DEFAULTS)
     return [
         Step(row, {name: (old[name], new[name]) for name in KNOBS if old[name] != new[name]})
         for row, new, old in zip(found[:count], values, values[1:], strict=False)

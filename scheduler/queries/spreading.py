@@ -72,11 +72,8 @@ def foreseen(cluster: Cluster, size_milli: int, level: int, runtime_s: int | Non
 def _at_most(
     room: workloads.Room, size_milli: int, level: int, runtime_s: int | None, look: Look | None = None
 ) -> Spreading:
-    """As wide as the level allows, and no wider than the cluster has nodes."""
-    fewest = locality.fewest_nodes(size_milli, room.node_milli)
-    servers = max(fewest, min(locality.widest(level, size_milli, room.node_milli), room.nodes))
-    found = locality.outlook_on(level, fewest, servers, runtime_s)
-    return Spreading(level, fewest, servers, found.price, found.worth_s, look)
+    found = locality.outlook(level, size_milli, room.node_milli, runtime_s, room.nodes)
+    return Spreading(level, found.fewest, found.servers, found.price, found.worth_s, look)
 
 
 def runtime_s(workload: Workload) -> int | None:

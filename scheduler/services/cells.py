@@ -62,15 +62,13 @@ class Fault(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """A cluster's nodes with what they have, and the names of those that are not fit or are to be emptied."""
+    """A cluster's nodes with what they have, the names of those that are not fit or are to be emptied, and what of them
+    all can be granted, fit or not.
+    """
 
     hosts: Sequence[Host]
     unfit: frozenset[str]
-
-    @property
-    def layout(self) -> Layout:
-        """What of them can be granted, fit or not."""
-        return layout_of(self.hosts)
+    layout: Layout
 
 
 # --- what is granted, and what there is -------------------------------------------------------------------------------
@@ -111,7 +109,7 @@ def floor_of(cluster: Cluster) -> Floor:
         hosts.append(Host(name, count * WHOLE_DEVICE_MILLI, rack=rack or ""))
         if health != Node.Health.HEALTHY or drain_at is not None:
             unfit.add(name)
-    return Floor(hosts, frozenset(unfit))
+    return Floor(hosts, frozenset(unfit), layout_of(hosts))
 
 
 def above_or_below(path: Sequence[int], holders: Holders) -> Holder | None:
@@ -211,8 +209,7 @@ def _refuse_what_does_not_fit(cluster: Cluster, before: Holders, after: Holders)
 def faults(floor: Floor, holders: Holders) -> list[Fault]:
     """What is granted and not there, for good or today: racks before nodes."""
     grants = [each.cells for each in holders.values()]
-    layout = floor.layout
-    short, today = unmatched(layout, grants), unmatched(layout.without(floor.unfit), grants)
+    short, today = unmatched(floor.layout, grants), unmatched(floor.layout.without(floor.unfit), grants)
     in_order = sorted(holders.values(), key=lambda holder: holder.code)
     return [
         Fault(

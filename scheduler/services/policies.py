@@ -133,7 +133,7 @@ def _merged(cluster: Cluster, before: PolicyVersion, knobs: Mapping[str, Any], v
     except ValueError as error:
         name, _, message = str(error).partition(": ")
         raise InputError(name, said(message)) from None
-    return {name: value for name, value in merged.items() if name not in KNOBS or value != plain(KNOBS[name].default)}
+    return {name: value for name, value in merged.items() if name not in KNOBS or value != DEFAULTS[name]}
 
 
 def gives_out_parts(cluster: Cluster) -> bool:
@@ -168,6 +168,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+DEFAULTS: Mapping[str, Any] = {name: plain(knob.default) for name, knob in KNOBS.items()}
+"""Every knob's value where nobody has changed it, as `effective` has it."""
 
 
 def checked(name: str, value: Any) -> Any:

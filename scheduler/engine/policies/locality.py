@@ -141,10 +141,15 @@ def widest(level: int, size_milli: int, node_milli: int) -> int:
     return found[-1].nodes if found else fewest_nodes(size_milli, node_milli)
 
 
-def outlook(level: int, size_milli: int, node_milli: int, runtime_s: int | None) -> Outlook:
-    """What an owner should know who allows a level, before it is paid."""
-    fewest = fewest_nodes(size_milli, node_milli)
-    return outlook_on(level, fewest, widest(level, size_milli, node_milli), runtime_s)
+def outlook(level: int, size_milli: int, node_milli: int, runtime_s: int | None, nodes: int | None = None) -> Outlook:
+    """What an owner should know who allows a level, before it is paid.
+
+    It is spread as wide as the level allows, and no wider than there are `nodes`, if that is known.
+    """
+    fewest, servers = fewest_nodes(size_milli, node_milli), widest(level, size_milli, node_milli)
+    if nodes is not None:
+        servers = max(fewest, min(servers, nodes))
+    return outlook_on(level, fewest, servers, runtime_s)
 
 
 def outlook_on(level: int, fewest: int, servers: int, runtime_s: int | None) -> Outlook:
