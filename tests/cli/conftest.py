@@ -29,7 +29,7 @@ from tests.conftest import REPOSITORY
 from tests.portal.conftest import Laboratory, busy
 
 CLI = REPOSITORY / "cli"
-PATIENCE_S = 20
+PATIENCE_S = 60
 SUBMIT = ("submit", "-g", "2", "--min-runtime", "30m")
 SCOPES = ("read", "submit", "operate", "decide")
 

@@ -15,7 +15,7 @@ from budgets.models import AccessToken
 from budgets.services import tokens
 from scheduler.models import LogChunk, Rank, Workload
 from scheduler.services import workloads
-from tests.cli.conftest import SUBMIT, Run, World, submitted
+from tests.cli.conftest import PATIENCE_S, SUBMIT, Run, World, submitted
 
 pytestmark = pytest.mark.django_db
 
@@ -52,7 +52,7 @@ def test_following_goes_on_until_the_end_and_says_how_it_ended(
     row.refresh_from_db()
     if row.state == "queued":
         workloads.cancel(workload=row, by=world.lab.ada, reason="")
-        assert going.wait(20) == FAILED
+        assert going.wait(PATIENCE_S) == FAILED
         assert "was cancelled" in going.communicate()[1]
         return
     printed(row.code, "first\n")
@@ -61,7 +61,7 @@ def test_following_goes_on_until_the_end_and_says_how_it_ended(
     assert going.stdout.readline() == "naïve last\n"
     workloads.cancel(workload=row, by=world.lab.ada, reason="enough")
     world.lab.step(ago=-10)
-    assert going.wait(20) == FAILED
+    assert going.wait(PATIENCE_S) == FAILED
     assert re.search(rf"allot: {row.code} was cancelled", going.communicate()[1])
 
 
@@ -96,12 +96,12 @@ def test_ctrl_c_is_quiet_and_a_reader_that_left_is_no_error(
     assert going.stdout is not None
     assert going.stdout.readline() == "epoch 1: loss 0.42\n"
     going.send_signal(signal.SIGINT)
-    assert going.wait(20) == 130
+    assert going.wait(PATIENCE_S) == 130
     assert going.communicate()[1].strip() == ""
     left = process("list", "--everybody", "--json")
     assert left.stdout is not None
     left.stdout.close()
-    assert left.wait(20) in (0, 141)
+    assert left.wait(PATIENCE_S) in (0, 141)
     assert left.stderr is not None
     assert left.stderr.read() == ""
 
@@ -194,7 +194,7 @@ def test_a_portal_that_is_away_is_waited_for_by_who_follows(
         assert going.stderr.readline() == "allot: it is back\n"
         assert going.stdout.readline() == "epoch 1: loss 0.42\n"
         going.send_signal(signal.SIGINT)
-        assert going.wait(20) == 130
+        assert going.wait(PATIENCE_S) == 130
 
 
 class relay:  # noqa: N801 - used as `with relay(...)`
@@ -244,4 +244,4 @@ def test_following_goes_on_from_one_run_to_the_next(
     assert going.stderr.readline() == f"allot: {row.code} runs again (run 2)\n"
     assert going.stdout.readline() == "second run\n"
     going.send_signal(signal.SIGINT)
-    assert going.wait(20) == 130
+    assert going.wait(PATIENCE_S) == 130

@@ -12,7 +12,7 @@ from portal.supervisor.processes import Service, descendants, start, stop, wait_
 from portal.supervisor.refusal import Refusal
 from tests.platform.conftest import survivors, wait_until
 
-STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; sleep 60 & wait; sleep 60")
+STUBBORN = ("sh", "-c", "trap '' TERM; sleep 60 & echo ready; wait; sleep 60")
 
 
 def service(tmp_path: Path, name: str, *argv: str) -> Service:

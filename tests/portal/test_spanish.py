@@ -20,6 +20,7 @@ ALIKE = {
     "English",
     "Español",
     "Webhook",
+    "Webhooks",
     "GPU",
     "Gbit/s",
     "CSV",
@@ -34,7 +35,7 @@ ALIKE = {
 A_WORD = re.compile(r"[a-záéíóúñü]{3,}")
 """What makes a text more than a code, a number or a unit."""
 DATES = re.compile(
-    r"\b(?:min|UTC|GPUs?|Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+    r"\b(?:min|UTC|GPUs?|bytes?|Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
     r"|lun|mar|mié|jue|vie|sáb|dom|ene|feb|abr|may|jun|jul|ago|sep|oct|nov|dic)\b"
 )
 """Units, and what days are called: they change from one reading of a page to the next."""
@@ -84,8 +85,9 @@ def bare(text: str, names: re.Pattern[str]) -> str:
 
 
 def as_pattern(names: set[str]) -> re.Pattern[str]:
-    """Any of these names, the longest first."""
-    return re.compile("|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) > 1))
+    """Any of these names as a whole word, the longest first: "No" is none of November's."""
+    longest_first = sorted((name for name in names if len(name) > 1), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
 
 
 @pytest.mark.parametrize("who", ["mia", "ops"])

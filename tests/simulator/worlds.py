@@ -28,7 +28,7 @@ from scheduler.engine import (
     layout_of,
     unmatched,
 )
-from scheduler.engine.classes import leaves_reserve
+from scheduler.engine.classes import leaves_reserve, without_reserved
 from scheduler.engine.cluster import NodeState
 from scheduler.engine.host import fits_now
 from scheduler.engine.matching import is_worse
@@ -332,9 +332,11 @@ class WatchedWorld(World):
                 racks = {nodes[name].rack for name in unused}
                 of_rack = [[name for name in unused if nodes[name].rack == rack] for rack in racks]
                 unused = max(of_rack, key=lambda names: sum(nodes[name].capacity_milli for name in names), default=[])
+            is_whole = workload.size_milli > snapshot.nodes.largest_milli
+            if is_whole and not leaves_reserve(snapshot, workload, [nodes[name] for name in unused]):
+                unused = sorted(without_reserved(snapshot, [nodes[name] for name in unused]))  # each alone leaves it
             room_milli = sum(nodes[name].capacity_milli for name in unused)
             largest_milli = max([nodes[name].capacity_milli for name in unused], default=0)
-            is_whole = workload.size_milli > snapshot.nodes.largest_milli
             assert (room_milli if is_whole else largest_milli) < workload.size_milli, (
                 f"{workload.id} waits at {self.now_s}, and {unused} are its own"
             )
