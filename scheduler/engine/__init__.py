@@ -8,6 +8,7 @@ from .classes import classes_of
 from .compatible import network_of
 from .cycle import decide, order
 from .explain import amount, places
+from .frozen import value
 from .grants import Layout, fitting, layout_of, still_grantable, unmatched
 from .order import whole_order
 from .placing import Candidate, choose_whole_nodes
@@ -120,5 +121,6 @@ __all__ = [
     "still_grantable",
     "themis",
     "unmatched",
+    "value",
     "whole_order",
 ]

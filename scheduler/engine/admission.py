@@ -90,7 +90,7 @@ def reason_to_hold(snapshot: Snapshot, workload: Workload) -> Code | None:
     leaf = snapshot.leaf(workload.leaf)
     if leaf.is_closed:
         return Code.CLOSED
-    if workload.min_runtime_s and not snapshot.is_fundable(leaf):
+    if workload.min_runtime_s and not leaf.is_entitled:
         return Code.NO_ENTITLEMENT
     return None
 
@@ -129,7 +129,7 @@ def refusal_in(
         policy=policy,
         size_milli=size_milli,
         min_runtime_s=min_runtime_s,
-        is_entitled=snapshot.is_fundable(budget),
+        is_entitled=budget.is_entitled,
         is_closed=budget.is_closed,
         room_milli=nodes.total_milli if node is None else nodes.by_name[node].capacity_milli,
         leaf_name=snapshot.names.get(leaf, leaf),

@@ -274,7 +274,10 @@ class NodeState:
         """What of leaving runs is left after the claims, by run, and what claims need beside."""
         left = {run_id: run.holdings[self.name] for run_id, run in self.leaving.items()}
         locked_milli = 0
-        for claim in sorted(self.claims, key=lambda each: (each.made_s, each.workload)):
+        claims = self.claims
+        if len(claims) > 1:
+            claims = sorted(claims, key=lambda each: (each.made_s, each.workload))
+        for claim in claims:
             missing_milli = claim.holdings[self.name]
             for run_id in claim.waits_for:
                 covered_milli = min(missing_milli, left.get(run_id, 0))
@@ -345,7 +348,9 @@ class Nodes:
         """Bring the indexes up to date after a change of one node."""
         node.version += 1
         self.changes.append(node)
-        if node.health is not Health.HEALTHY or node.windows or node.usable_from_s is not None:
+        is_dwelling = node.usable_from_s is not None and now_s < node.usable_from_s
+        is_restless = is_dwelling or node.health is not Health.HEALTHY or bool(node.windows)
+        if is_restless:
             self.restless[node.name] = node
         else:
             self.restless.pop(node.name, None)
@@ -353,7 +358,9 @@ class Nodes:
             self.soft[node.name] = node
         else:
             self.soft.pop(node.name, None)
-        free_milli = node.free_milli if node.may_start(now_s) else None
+        free_milli = None
+        if not is_restless or node.may_start(now_s):
+            free_milli = node.capacity_milli - node.held_milli - node.locked_milli
         node.open_milli = 0 if free_milli is None else free_milli + node.leaving_milli + node.soft_milli
         if free_milli == node.indexed_milli:
             return

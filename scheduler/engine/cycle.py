@@ -28,7 +28,7 @@ from .reasons import Code
 from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
 from .sparing import attempts
-from .still import is_still, note_still
+from .still import is_idle, is_still, note_still
 from .trial import Trial
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
 from .waiting import WaitingCodes, Waits
@@ -48,7 +48,7 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False, with_
         ValueError: the snapshot was built for another lookback, half-life or order among the tree.
     """
     _check(snapshot, policy)
-    if only_news and is_still(snapshot, policy):
+    if only_news and (is_still(snapshot, policy) or is_idle(snapshot, policy)):
         return Plan(now_s=snapshot.now_s, decisions=(), order=(), figures={})
     one_pass = Pass(snapshot, policy, only_news=only_news, with_sentences=with_sentences)
     try:
@@ -77,6 +77,8 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False, with_
 
 
 def _check(snapshot: Snapshot, policy: Policy) -> None:
+    if snapshot.checked is policy:
+        return
     if snapshot.lookback_s != policy.lookback_s:
         raise ValueError(f"the snapshot's lookback is {snapshot.lookback_s} s, the policy's {policy.lookback_s} s")
     if snapshot.half_life_s != policy.decay_s:
@@ -86,6 +88,7 @@ def _check(snapshot: Snapshot, policy: Policy) -> None:
     if snapshot.locality_waits_s != policy.locality_waits_s:
         own, others = snapshot.locality_waits_s, policy.locality_waits_s
         raise ValueError(f"the snapshot's waits of locality are {own}, the policy's {others}")
+    snapshot.checked = policy
 
 
 def _next_change_s(snapshot: Snapshot) -> int | None:
@@ -132,7 +135,7 @@ class Pass:
         """Whether steps 1 to 6 would change nothing."""
         if not self._may_skip:
             return False
-        if has_to_act(self.trial):
+        if has_to_act(self.snapshot):
             return False
         self._is_anybody_left = may_move_funded(self.trial)
         self._looked_at = self.trial.changes, self.trial.promises
@@ -143,6 +146,8 @@ class Pass:
     def hold_and_release(self) -> None:
         """Step 1."""
         snapshot = self.snapshot
+        if not snapshot.held and not snapshot.tree.bare_leaves:
+            return
         for workload in sorted(snapshot.held.values(), key=lambda each: each.id):
             if reason_to_hold(snapshot, workload) is None:
                 self.trial.put_back(workload)
@@ -179,8 +184,8 @@ class Pass:
                 text = "Its plan ended: a node of it is not fit any longer."
                 self._say(workload.id, Action.END_CLAIM, self.explainer.plan_ended(Code.WAITING_NODES, text))
             elif not any(name in snapshot.runs for name in claim.waits_for):
-                self.trial.end_claim(claim.workload)
-                self._start(workload, claim.holdings, place=None)
+                self._say_started(workload, claim.holdings, place=None)
+                self.trial.start_claimed(workload, claim)
             else:
                 self._placed.add(workload.id)
                 if not self._only_news or snapshot.told.get(workload.id) != Code.WAITING_VICTIMS:
@@ -222,6 +227,9 @@ class Pass:
 
     def start_funded(self) -> None:
         """Step 5."""
+        if self._may_skip and not self.snapshot.stirred.funded:
+            self.is_settled = True
+            return
         walk = funded_walk(self.snapshot)
         while (workload := walk.next()) is not None:
             if self._may_skip:
@@ -245,6 +253,7 @@ class Pass:
             self._promise(workload)
             self.waiting.append((workload, self._place))
             walk.pass_over(self._fails_like_another if self._may_skip and self._are_all_promised() else None)
+        self.is_settled = self._may_skip and not self._may_anybody_move()
 
     def _are_all_promised(self) -> bool:
         """Whether nobody else will be promised anything."""
@@ -324,10 +333,13 @@ class Pass:
         return holdings
 
     def _start(self, workload: Workload, holdings: Mapping[str, int], place: int | None) -> None:
+        self._say_started(workload, holdings, place)
+        self.trial.start(workload, holdings, workload.min_runtime_s > 0)
+
+    def _say_started(self, workload: Workload, holdings: Mapping[str, int], place: int | None) -> None:
         is_funded = workload.min_runtime_s > 0
         reason = self.explainer.started(workload, holdings, is_funded)
         self._end_promise_to(workload, reason)
-        self.trial.start(workload, holdings, is_funded)
         self._placed.add(workload.id)
         self.decisions.append(
             Decision(
@@ -409,24 +421,32 @@ class Pass:
 
     def _start_on_free(self, walk: Walk | ShareLessWalk) -> None:
         failed: set[tuple[int, int]] = set()  # sizes, by how far they look, that were too large for what is free
+
+        def fails(workload: Workload) -> bool:
+            return (workload.size_milli, workload.spread) in failed and self._is_plain(workload)
+
         while (workload := walk.next()) is not None:
             self._place += 1
-            is_plain = workload.node is None and not workload.asks_host and not self.snapshot.tree.has_maxima
-            is_plain = is_plain and not workload.is_high  # which the reserve is not kept from
-            holdings = None
-            if not is_plain or (workload.size_milli, workload.spread) not in failed:
-                holdings = self._place_within_maximum(workload)
+            holdings = None if fails(workload) else self._place_within_maximum(workload)
             if holdings is None:
-                if is_plain:
+                if self._is_plain(workload):
                     failed.add((workload.size_milli, workload.spread))
                 self.waiting.append((workload, self._place))
-                walk.pass_over()
+                walk.pass_over(fails if self._may_skip else None)
             else:
                 self._start(workload, holdings, self._place)
+                if self.snapshot.classes is not None:  # what was kept free as reserve can be taken over now
+                    self.is_settled = False
                 walk.count()
                 failed.clear()
                 if self._may_skip and not may_start_unallocated(self.snapshot):
                     return
+
+    def _is_plain(self, workload: Workload) -> bool:
+        """Whether size and spread alone decide where an unallocated workload fits."""
+        if workload.node is not None or workload.asks_host or self.snapshot.tree.has_maxima:
+            return False
+        return not workload.is_high  # from which the reserve is not kept
 
     # --- 7 --------------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from .values import FUNDED, UNALLOCATED, Workload
 
 Key = tuple[Any, "Step"]
 """Where a node stands among its siblings, then (as steps compare) the next workload's first submission and id."""
+NO_ENTRIES: list[QueueEntry] = []
 
 
 class Step:
@@ -29,16 +30,16 @@ class Step:
         self.node = node
         self._walk = walk
         self.children: list[Key] | None = None
-        self.entries: list[QueueEntry] = []
+        self.entries: list[QueueEntry] = NO_ENTRIES
         self.position = 0
-        if not node.children:
-            self.entries = walk.entries_of(node)
-            self.children = []
 
     def opened(self) -> list[Key]:
-        """Its children with demand, as a heap; empty for a leaf."""
+        """Its children with demand, as a heap; empty for a leaf, which has `entries` from then on."""
         if self.children is None:
-            self.children = self._walk.children_of(self.node)
+            if self.node.children:
+                self.children = self._walk.children_of(self.node)
+            else:
+                self.children, self.entries = [], self._walk.entries_of(self.node)
         return self.children
 
     def next_entry(self) -> QueueEntry:
@@ -80,7 +81,8 @@ class Walk:
 
     def children_of(self, node: TreeNode) -> list[Key]:
         """The children below which something waits, as a heap."""
-        keys = [self._key(Step(child, self)) for child in node.asking[self._kind].values()]
+        key_of, now_s = self._key_of, self._now_s
+        keys = [(key_of(child, now_s), Step(child, self)) for child in node.asking[self._kind].values()]
         heapify(keys)
         return keys
 
@@ -144,8 +146,8 @@ class Walk:
 
 def _is_first_ahead(heap: list[Key]) -> bool:
     """Whether the first of a heap is first by its figures alone, so that its next workload's age does not matter."""
-    first = heap[0][0]
-    return all(other[0] > first for other in heap[1:3])
+    first, number = heap[0][0], len(heap)
+    return number == 1 or bool(heap[1][0] > first and (number == 2 or heap[2][0] > first))
 
 
 def funded_walk(snapshot: Snapshot) -> Walk:
@@ -168,7 +170,7 @@ class ShareLessWalk:
         for leaf_id in snapshot.queues.keys() & snapshot.tree.bare_leaves:
             queue = snapshot.queues[leaf_id]
             leaf = snapshot.tree.nodes[leaf_id]
-            if queue.unallocated and not snapshot.is_fundable(leaf):
+            if queue.unallocated and not leaf.is_entitled:
                 self._heap.append(self._key(leaf, queue.unallocated.copy(), 0))
         heapify(self._heap)
 
@@ -185,7 +187,7 @@ class ShareLessWalk:
         *_, entries, position = self._heap[0]
         return entries[position][3]
 
-    def pass_over(self) -> None:
+    def pass_over(self, too: Callable[[Workload], bool] | None = None) -> None:
         """Leave the present workload waiting."""
         self.count()
 

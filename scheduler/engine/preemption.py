@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
 from typing import NamedTuple
 
 from .classes import leaves_reserve, suits, without_reserved
 from .cluster import HeldRun, NodeState
+from .frozen import value
 from .host import fits_now, is_bound
 from .maxima import Excess, excess_of
 from .placing import Candidate, allowance_milli, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes
@@ -25,7 +25,7 @@ FinerKey = tuple[int, int, int, str]
 """Which of two victims that cost the same goes first: unallocated, most served, latest start, id."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Taking:
     """Devices for a whole gang that have to be left first.
 
@@ -101,6 +101,14 @@ class Claimant:
             return Code.PREEMPTED_RESERVATION
         return None
 
+    def victims_on(self, node: NodeState) -> list[HeldRun]:
+        """The runs on a node whose devices it may take now."""
+        return [
+            run
+            for run in node.runs.values()
+            if run.leave_by_s is None and (run.is_over or not run.funded) and self.rule_against(run) is not None
+        ]
+
     def _is_due(self, victim: HeldRun, promise: Reservation) -> bool:
         if victim.id in promise.counts_on:
             return True
@@ -129,6 +137,22 @@ def is_out_of_reach(trial: Trial, workload: Workload) -> bool:
         node = snapshot.nodes.by_name.get(workload.node)
         return node is None or trial.reaches.of(workload).now_milli(snapshot, node) < size_milli
     return not trial.reaches.has_now(workload, size_milli)
+
+
+def has_room_on(claimant: Claimant, node: NodeState) -> bool:
+    """Whether a node, or a whole one of several, might be the claimant's once all have left it who may be told to.
+
+    For a claimant of whole devices to which nothing is due; where nobody has cells, and nothing is in maintenance.
+    """
+    snapshot, workload = claimant.snapshot, claimant.workload
+    is_whole = is_whole_nodes(snapshot, workload.size_milli)
+    need_milli = node.capacity_milli if is_whole else workload.size_milli
+    if node.open_milli < need_milli or claimant.reach.now_milli(snapshot, node) < need_milli:
+        return False
+    if not node.reservations:
+        return True
+    without = {run.id for run in claimant.victims_on(node)}
+    return allowance_milli(snapshot, node, workload, claimant.trial.now_s, without) >= need_milli
 
 
 def find_taking(trial: Trial, workload: Workload, spared: Collection[str] = frozenset()) -> Taking | None:
@@ -167,7 +191,8 @@ def _find_taking(trial: Trial, workload: Workload, spared: Collection[str]) -> T
     for bound in sorted(options):
         if best is not None and bound > best[0][:2]:
             break
-        offers = _best_offers(claimant, bound, options[bound])
+        nodes = _within_reach(claimant, bound, options[bound])
+        offers = _best_offers(claimant, bound, nodes)
         best = min([each for each in (best, *offers) if each is not None], key=itemgetter(0, 1, 2), default=None)
     if best is None:
         return None
@@ -185,60 +210,86 @@ def _best_offers(claimant: Claimant, bound: tuple[int, int], nodes: list[NodeSta
     plain = [node for node in nodes if not (node.shared or node.reservations or node.windows)]
     if claimant.excess is not None or claimant.workload.asks_host:  # the bound is then not what is missing
         plain = []
-    singles = [offer for node in plain if (offer := _single_on(claimant, node, bound)) is not None]
-    closer = [node for node in nodes if node.shared or node.reservations or node.windows] if singles else nodes
+    single = _best_single(claimant, plain, bound)
+    offers = [] if single is None else [single]
+    closer = [node for node in nodes if node.shared or node.reservations or node.windows] if offers else nodes
     for node in closer:
         found = _cheapest_on(claimant, node)
         if found is not None:
-            singles.append((found[0], node.free_milli + node.leaving_milli, node.name, found[1]))
-    return singles
+            offers.append((found[0], node.free_milli + node.leaving_milli, node.name, found[1]))
+    return offers
 
 
-def _single_on(claimant: Claimant, node: NodeState, bound: tuple[int, int]) -> Offer | None:
-    """The best run of a node that alone makes room for just as much as is missing, if it is at the bound."""
+def _best_single(claimant: Claimant, nodes: Iterable[NodeState], bound: tuple[int, int]) -> Offer | None:
+    """The best run on any of some nodes that alone makes room for just as much as is missing, if it is at the bound."""
     funded_milli, need_milli = bound
     if not need_milli or funded_milli not in (0, need_milli):
         return None
     is_funded = funded_milli > 0
-    best: tuple[FinerKey, HeldRun] | None = None
-    for run in node.runs.values():
-        if run.size_milli != need_milli or run.funded != is_funded or (is_funded and not run.is_over):
+    best: tuple[int, FinerKey, HeldRun, NodeState] | None = None
+    for node in nodes:
+        left_milli = node.leaving_milli
+        if best is not None and left_milli > best[0]:
             continue
-        if len(run.holdings) > 1:  # it is spread, and leaves only a part of it here
-            continue
-        if claimant.rule_against(run) is not None:
-            key = _finer_key(claimant, run)
-            if best is None or key < best[0]:
-                best = key, run
+        for run in node.runs.values():
+            if run.size_milli != need_milli or run.funded != is_funded:
+                continue
+            if len(run.holdings) > 1:  # it is spread, and leaves only a part of it here
+                continue
+            if claimant.rule_against(run) is not None:
+                key = _finer_key(claimant, run)
+                if best is None or (left_milli, key) < best[:2]:
+                    best = left_milli, key, run, node
     if best is None:
         return None
-    room_milli = node.free_milli + node.leaving_milli
-    cost = NodeCost(funded_milli, need_milli, 1, node.leaving_milli, (best[0],))
-    return cost, room_milli, node.name, (best[1],)
+    left_milli, key, run, node = best
+    cost = NodeCost(funded_milli, need_milli, 1, left_milli, (key,))
+    return cost, node.free_milli + left_milli, node.name, (run,)
 
 
 def _options(claimant: Claimant, nodes: Iterable[NodeState]) -> dict[tuple[int, int], list[NodeState]]:
     """Nodes where there may be room, by the least that it could cost."""
-    size_milli = claimant.workload.size_milli
+    snapshot, workload = claimant.snapshot, claimant.workload
+    size_milli = workload.size_milli
     excess_milli = _excess_milli(claimant.excess)
     options: dict[tuple[int, int], list[NodeState]] = {}
-    is_known = claimant.is_reach_all
-    for node in nodes:
-        if node.open_milli < size_milli or not suits(node, claimant.workload):
-            continue
-        if is_known and claimant.reach.now_milli(claimant.snapshot, node) < size_milli:
-            continue
-        if keeps_from(claimant.snapshot, node, claimant.workload):
-            continue
-        if not leaves_reserve(claimant.snapshot, claimant.workload, [node]):
-            continue
-        bound = 0, 0
-        if not node.shared:  # of these amounts alone do not say what it costs to free a device
-            need_milli = max(size_milli - node.open_milli + node.soft_milli, excess_milli)
-            if need_milli > 0:
-                bound = max(0, need_milli - node.unallocated_milli), need_milli
-        options.setdefault(bound, []).append(node)
+    possible = [node for node in nodes if node.open_milli >= size_milli]
+    if workload.gpu_classes or snapshot.tree.tenants or snapshot.classes is not None:
+        possible = [
+            node
+            for node in possible
+            if suits(node, workload)
+            and not keeps_from(snapshot, node, workload)
+            and leaves_reserve(snapshot, workload, [node])
+        ]
+    for node in possible:
+        need_milli = max(size_milli - node.open_milli + node.soft_milli, excess_milli)
+        if need_milli <= 0 or node.shared:  # of a shared one amounts alone do not say what it costs to free a device
+            bound = 0, 0
+        elif node.unallocated_milli >= need_milli:
+            bound = 0, need_milli
+        else:
+            bound = need_milli - node.unallocated_milli, need_milli
+        if bound in options:
+            options[bound].append(node)
+        else:
+            options[bound] = [node]
     return options
+
+
+def _within_reach(claimant: Claimant, bound: tuple[int, int], nodes: list[NodeState]) -> list[NodeState]:
+    """Those of some nodes, which cost at least `bound`, where there is room for the claimant.
+
+    Where unallocated work alone makes room, there is for anybody.
+    """
+    if not claimant.is_reach_all:
+        return nodes
+    snapshot, size_milli, is_for_anybody = claimant.snapshot, claimant.workload.size_milli, bound[0] == 0
+    return [
+        node
+        for node in nodes
+        if (is_for_anybody and not node.shared) or claimant.reach.now_milli(snapshot, node) >= size_milli
+    ]
 
 
 def _excess_milli(over: Excess | None) -> int:
@@ -250,23 +301,24 @@ def _cheapest_on(claimant: Claimant, node: NodeState) -> tuple[NodeCost, tuple[H
     """The best set of victims on one node, exactly, or None."""
     trial = claimant.trial
     workload = claimant.workload
-    victims = [run for run in node.runs.values() if claimant.rule_against(run) is not None]
+    name = node.name
+    victims = claimant.victims_on(node)
     room_milli = node.free_milli + node.leaving_milli
     need_milli = max(workload.size_milli - room_milli, _excess_milli(claimant.excess))
-    if need_milli > sum(run.holdings[node.name] for run in victims):
+    if need_milli > sum([run.holdings[name] for run in victims]):
         return None
     if node.shared:
         need_milli = _excess_milli(claimant.excess)  # the rest is left to the set to show
-    keyed = sorted(((_finer_key(claimant, run), run) for run in victims), key=lambda each: each[0])
+    keyed = sorted([(_finer_key(claimant, run), run) for run in victims], key=itemgetter(0))
     starts_s = trial.now_s + trial.policy.grace_s
     is_plain = not node.shared and not is_bound(node, workload)
     if is_plain and allowance_milli(claimant.snapshot, node, workload, starts_s) >= workload.size_milli:
-        chosen = _least_costly_set(node.name, keyed, need_milli)
+        chosen = _least_costly_set(name, keyed, need_milli)
     else:
         chosen = _least_costly_allowed_set(claimant, node, keyed, need_milli)
     if chosen is None:
         return None
-    taken_milli = sum(run.holdings[node.name] for _, run in chosen)
+    taken_milli = sum([run.holdings[name] for _, run in chosen])
     funded_milli, disturbed_milli = _disturbed([run for _, run in chosen])
     cost = NodeCost(
         funded_milli=funded_milli,
@@ -366,7 +418,7 @@ def _finer_key(claimant: Claimant, run: HeldRun) -> FinerKey:
     """Most served side first (for unallocated victims: most uncharged use), then the latest start, then the id."""
     reaches = claimant.trial.reaches
     if not run.funded:
-        return 0, reaches.most_uncharged_first(run.leaf), -run.started_s, run.id
+        return 0, reaches.most_uncharged_first[run.leaf], -run.started_s, run.id
     return 1, reaches.most_served_first(claimant.leaf)[run.leaf.id], -run.started_s, run.id
 
 
@@ -417,7 +469,9 @@ def _take_whole_nodes(claimant: Claimant, spared: Collection[str]) -> Taking | N
 
 def _choose_to_take(claimant: Claimant, takeable: Mapping[str, NodeState]) -> list[NodeState] | None:
     """Those of them that cost least; of one rack where the gang is bound to one."""
-    candidates = [_whole_node(claimant, node) for node in takeable.values()]
+    if sum(node.capacity_milli for node in takeable.values()) < claimant.workload.size_milli:
+        return None
+    candidates = [_whole_node(node) for node in takeable.values()]
     if is_bound_to_rack(claimant.snapshot, claimant.workload):
         return _in_one_rack(claimant, candidates)
     return _least_costly_nodes(claimant, candidates)
@@ -425,10 +479,29 @@ def _choose_to_take(claimant: Claimant, takeable: Mapping[str, NodeState]) -> li
 
 def _least_costly_nodes(claimant: Claimant, candidates: list[Candidate]) -> list[NodeState] | None:
     """Of whole nodes, those with the least costly victims."""
-    chosen = choose_whole_nodes(candidates, claimant.workload.size_milli)
+    chosen = _choose(claimant, candidates)
     if chosen is None:
         return None
-    return _spare_victims(claimant, chosen, {each.node.name: each.node for each in candidates})
+    return _spare_victims(claimant, chosen, candidates)
+
+
+def _choose(claimant: Claimant, candidates: Sequence[Candidate]) -> list[NodeState] | None:
+    """As `choose_whole_nodes`, with what tells equal costs apart worked out only for nodes that it may decide about."""
+    size_milli = claimant.workload.size_milli
+    missing_milli, last_cost = size_milli, None
+    for each in sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli)):
+        if missing_milli <= 0:
+            break
+        missing_milli -= each.node.capacity_milli
+        last_cost = each.cost
+    if missing_milli > 0 or last_cost is None:
+        return None
+    finer = [
+        each._replace(finer=tuple(sorted([_finer_key(claimant, run) for run in _staying(each.node)])))
+        for each in candidates
+        if each.cost <= last_cost
+    ]
+    return choose_whole_nodes(finer, size_milli)
 
 
 def _in_one_rack(claimant: Claimant, candidates: list[Candidate]) -> list[NodeState] | None:
@@ -446,18 +519,22 @@ def _in_one_rack(claimant: Claimant, candidates: list[Candidate]) -> list[NodeSt
     return None if best is None else best[1]
 
 
-def _spare_victims(claimant: Claimant, chosen: list[NodeState], takeable: Mapping[str, NodeState]) -> list[NodeState]:
+def _spare_victims(claimant: Claimant, chosen: list[NodeState], candidates: Sequence[Candidate]) -> list[NodeState]:
     """Put victims back, the most costly first, while the gang still finds room on what the others leave.
 
-    A victim that is itself a gang leaves other nodes too, which may make another victim unnecessary.
+    A victim that is itself a gang leaves other nodes too, which may make another victim unnecessary; so may nodes of
+    several sizes.
     """
     victims = {run.id: run for node in chosen for run in _staying(node)}
+    are_alone = all(len(run.holdings) == 1 for run in victims.values())
+    if are_alone and len({each.node.capacity_milli for each in candidates}) == 1:
+        return chosen
     for run in sorted(victims.values(), key=lambda each: (not each.funded, -each.size_milli, each.id)):
         others = victims.keys() - {run.id}
-        emptied = [node for node in takeable.values() if all(each.id in others for each in _staying(node))]
-        if sum(node.capacity_milli for node in emptied) < claimant.workload.size_milli:
+        emptied = [each for each in candidates if all(run.id in others for run in _staying(each.node))]
+        if sum(each.node.capacity_milli for each in emptied) < claimant.workload.size_milli:
             continue
-        smaller = choose_whole_nodes((_whole_node(claimant, node) for node in emptied), claimant.workload.size_milli)
+        smaller = _choose(claimant, emptied)
         if smaller is not None:
             chosen = smaller
             victims = {each.id: each for node in chosen for each in _staying(node)}
@@ -468,7 +545,6 @@ def _staying(node: NodeState) -> list[HeldRun]:
     return [run for run in node.runs.values() if run.leave_by_s is None]
 
 
-def _whole_node(claimant: Claimant, node: NodeState) -> Candidate:
+def _whole_node(node: NodeState) -> Candidate:
     victims = _staying(node)
-    cost = (*_disturbed(victims), len(victims), node.leaving_milli)
-    return Candidate(cost, tuple(sorted(_finer_key(claimant, run) for run in victims)), node)
+    return Candidate((*_disturbed(victims), len(victims), node.leaving_milli), (), node)

@@ -51,13 +51,14 @@ class Group:
     __slots__ = (
         "_any",
         "_codes",
-        "_shortest_s",
+        "_shortest",
         "_stirred",
         "calm",
         "failure",
         "is_funded",
         "is_particular",
         "joined",
+        "key",
         "may_spread",
         "members",
         "reach",
@@ -66,6 +67,7 @@ class Group:
 
     def __init__(self, key: GroupKey, stirred: Stirred) -> None:
         """Nobody waits. What makes a closer look at the group necessary is noted in `stirred`."""
+        self.key = key
         self.size_milli, self.is_funded, _, node, cpu_milli, memory_mib, classes, _, spread = key
         self.may_spread = spread >= TWICE
         asks_more = node is not None or cpu_milli > 0 or memory_mib > 0 or bool(classes)
@@ -74,7 +76,7 @@ class Group:
         self._stirred = stirred
         self.joined = 0  # when somebody joined last, as `Stirred.joined` counts
         self._any: Workload | None = None
-        self._shortest_s: int | None = None  # where it is known
+        self._shortest: Workload | None = None  # where it is known
         self.failure: object = None  # what passes remember of why none of them could start (quiet.py)
         self.calm: object = None  # likewise, with which reach none of them could
         self.reach: Any = None  # likewise, what the group may take over (reach.py)
@@ -84,7 +86,7 @@ class Group:
         """One more waits, who was told that code last."""
         self.members[workload.id] = workload
         self._codes[code] = self._codes.get(code, 0) + 1
-        self._shortest_s = self.failure = None
+        self._shortest = self.failure = None
         self._stirred.moves += 1
         if self.is_funded:
             self._stirred.joined += 1
@@ -99,8 +101,8 @@ class Group:
         self._codes[code] -= 1
         if workload is self._any:
             self._any = None
-        if workload.min_runtime_s == self._shortest_s:
-            self._shortest_s = None
+        if workload is self._shortest:
+            self._shortest = None
         if not self.members:
             self._stirred.unallocated.pop(self, None)
 
@@ -126,11 +128,11 @@ class Group:
         """The one that the leaf's order puts last."""
         return max(self.members.values(), key=lambda each: (each.turn, each.submitted_s, each.id))
 
-    def shortest_contract_s(self) -> int:
-        """Where one with that contract cannot start, nobody of the group can."""
-        if self._shortest_s is None:
-            self._shortest_s = min(workload.min_runtime_s for workload in self.members.values())
-        return self._shortest_s
+    def shortest(self) -> Workload:
+        """One with the shortest contract: where it cannot start, nobody of the group can."""
+        if self._shortest is None:
+            self._shortest = min(self.members.values(), key=lambda each: each.min_runtime_s)
+        return self._shortest
 
 
 class Stirred:
@@ -143,9 +145,10 @@ class Stirred:
         unallocated: the unallocated groups whose members may not all know why they wait.
         sizes: by amount, the number of unallocated groups that ask for it.
         spreading: likewise, of those that may be spread over nodes.
+        group_of: the group of everybody who is in one, by id.
     """
 
-    __slots__ = ("funded", "joined", "moves", "sizes", "spreading", "unallocated")
+    __slots__ = ("funded", "group_of", "joined", "moves", "sizes", "spreading", "unallocated")
 
     def __init__(self) -> None:
         """Nobody waits."""
@@ -155,6 +158,7 @@ class Stirred:
         self.unallocated: dict[Group, None] = {}
         self.sizes: dict[int, int] = {}
         self.spreading: dict[int, int] = {}
+        self.group_of: dict[str, Group] = {}
 
     def count(self, group: Group, number: int) -> None:
         """So many more unallocated groups like this one wait; where `number` is negative, fewer."""
@@ -183,6 +187,9 @@ class LeafQueue:
 
     def group(self, workload: Workload) -> Group:
         """The group that a workload belongs to, made if there is none."""
+        joined = self._stirred.group_of.get(workload.id)
+        if joined is not None:
+            return joined
         key = _key_of(workload)
         is_funded = key[1]
         groups = self.funded_groups if is_funded else self.unallocated_groups
@@ -197,18 +204,17 @@ class LeafQueue:
 
     def join_group(self, workload: Workload, told: Mapping[str, str]) -> None:
         """It waits for devices."""
-        self.group(workload).add(workload, told.get(workload.id))
+        group = self._stirred.group_of[workload.id] = self.group(workload)
+        group.add(workload, told.get(workload.id))
 
     def leave_group(self, workload: Workload, told: Mapping[str, str]) -> None:
         """It waits for devices no longer."""
-        key = _key_of(workload)
-        is_funded = key[1]
-        groups = self.funded_groups if is_funded else self.unallocated_groups
-        group = groups[key]
+        group = self._stirred.group_of.pop(workload.id)
         group.remove(workload, told.get(workload.id))
         if not group.members:
-            del groups[key]
-            if is_funded:
+            groups = self.funded_groups if group.is_funded else self.unallocated_groups
+            del groups[group.key]
+            if group.is_funded:
                 del self._stirred.funded[group]
             else:
                 self._stirred.count(group, -1)

@@ -13,14 +13,14 @@ from .admission import reason_to_hold
 from .classes import is_reserve_kept_from
 from .cluster import Nodes, NodeState
 from .placing import is_whole_nodes
-from .preemption import is_out_of_reach
+from .preemption import Claimant, has_room_on, is_out_of_reach
 from .private import is_on_others_cell, is_tenants, settle
 from .queues import Group
 from .reach import Reach
 from .reservations import is_any_certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
 from .trial import Trial
-from .values import DEVICE_MILLI, Reservation, Workload
+from .values import DEVICE_MILLI, Claim, Reservation, Workload
 
 FEW_GROUPS = 12
 """So many are looked at outright: to find out which of them need it would take as long."""
@@ -29,11 +29,10 @@ MOST_CHANGED = 12
 
 
 class Failure(NamedTuple):
-    """None of a group could be placed: with this reach and these promises, and with the nodes as the log had them."""
+    """None of a group could be placed: with this reach, and with the nodes as the log had them."""
 
     reach: Reach
     version: int
-    promises: list[Reservation]
     seen: int
 
 
@@ -41,19 +40,18 @@ def note_failure(trial: Trial, workload: Workload) -> None:
     """Remember that a funded workload could not be placed, where that says the same of all its group."""
     snapshot = trial.snapshot
     group = snapshot.queues[workload.leaf].group(workload)
-    if workload.id in group.members and workload.min_runtime_s == group.shortest_contract_s():
+    if workload.id in group.members and workload.min_runtime_s == group.shortest().min_runtime_s:
         settle(snapshot)
         reach = trial.reaches.of(workload)
-        promises = list(snapshot.reservations.values())
-        group.failure = Failure(reach, reach.version, promises, len(snapshot.nodes.changes))
+        group.failure = Failure(reach, reach.version, len(snapshot.nodes.changes))
 
 
-def has_to_act(trial: Trial) -> bool:
+def has_to_act(snapshot: Snapshot) -> bool:
     """Whether there is something to do, whoever waits: to hold, release, stop or settle (steps 1 to 3 of a pass)."""
     return (
-        _must_hold_or_release(trial.snapshot)
-        or _must_empty_nodes(trial)
-        or any(_is_settled(trial, workload_id) for workload_id in trial.snapshot.claims)
+        _must_hold_or_release(snapshot)
+        or _must_empty_nodes(snapshot)
+        or any(_is_settled(snapshot, claim) for claim in snapshot.claims.values())
     )
 
 
@@ -74,10 +72,12 @@ class Calm(NamedTuple):
 def may_move_funded(trial: Trial) -> bool:
     """Whether anybody funded might be placed, promised something, or promised it earlier."""
     snapshot = trial.snapshot
+    if not snapshot.stirred.funded:
+        return False
     are_few = len(snapshot.stirred.funded) <= FEW_GROUPS
     groups = None if are_few else _unsettled(trial)
     if groups is None:
-        groups = list(snapshot.stirred.funded)
+        groups = list(reversed(snapshot.stirred.funded))  # who came last likely may, the others had their turn
     if _may_any_start(trial, groups):
         return True
     snapshot.calm = None if are_few else _calm(trial, groups)
@@ -216,18 +216,20 @@ def _must_hold_or_release(snapshot: Snapshot) -> bool:
     return any(reason_to_hold(snapshot, workload) is None for workload in snapshot.held.values())
 
 
-def _must_empty_nodes(trial: Trial) -> bool:
-    return any(node.soft_milli and node.must_empty(trial.now_s) for node in trial.snapshot.nodes.restless.values())
+def _must_empty_nodes(snapshot: Snapshot) -> bool:
+    restless = snapshot.nodes.restless
+    return any(node.soft_milli and node.must_empty(snapshot.now_s) for node in restless.values()) if restless else False
 
 
-def _is_settled(trial: Trial, workload_id: str) -> bool:
+def _is_settled(snapshot: Snapshot, claim: Claim) -> bool:
     """Whether the victims of a plan have left, or a node of it is fit no longer."""
-    snapshot = trial.snapshot
-    claim = snapshot.claims[workload_id]
-    if not any(run_id in snapshot.runs for run_id in claim.waits_for):
+    runs, nodes = snapshot.runs, snapshot.nodes
+    for run_id in claim.waits_for:
+        if run_id in runs:
+            break
+    else:
         return True
-    nodes = snapshot.nodes
-    return bool(nodes.restless) and not all(nodes.by_name[name].may_start(trial.now_s) for name in claim.holdings)
+    return bool(nodes.restless) and not all(nodes.by_name[name].may_start(snapshot.now_s) for name in claim.holdings)
 
 
 def _may_move(trial: Trial, promise: Reservation) -> bool:
@@ -277,23 +279,31 @@ def _may_fit_free(nodes: Nodes, largest_milli: int, size_milli: int) -> bool:
 
 
 def _fails_still(trial: Trial, group: Group) -> bool:
-    """Whether a group that could not be placed before still cannot: nothing has changed that matters to it."""
+    """Whether a group that could not be placed before still cannot: nothing has changed that matters to it.
+
+    Time alone takes from what it may have on a node. So it matters where a node changed, which is also when something
+    there is promised or is not any longer, and where it may take over from others than then.
+    """
     snapshot = trial.snapshot
     failure = group.failure
     if not isinstance(failure, Failure) or not snapshot.reservations.keys().isdisjoint(group.members):
         return False
     settle(snapshot)
     reach = trial.reaches.of_group(group)
-    if failure.reach is not reach or failure.version != reach.version:
+    if failure.reach is not reach:
         return False
-    if failure.promises != list(snapshot.reservations.values()):
-        return False
-    changed = snapshot.nodes.changes[failure.seen :]
-    size_milli = group.size_milli
+    nodes, size_milli = snapshot.nodes, group.size_milli
+    changed = set(nodes.changes[failure.seen :])
+    changed.update([nodes.by_name[name] for name in reach.shifted_since(failure.version)])
     is_kept = is_reserve_kept_from(snapshot, group.any())  # what is free elsewhere decides too
-    if size_milli < DEVICE_MILLI or is_kept or group.may_spread or is_whole_nodes(snapshot, size_milli):
-        return not changed
-    if any(node.open_milli >= size_milli and reach.now_milli(snapshot, node) >= size_milli for node in changed):
-        return False
-    group.failure = failure._replace(seen=len(snapshot.nodes.changes))
+    if size_milli < DEVICE_MILLI or is_kept or group.may_spread or snapshot.tree.tenants:
+        return not changed and failure.version == reach.version
+    claimant = Claimant(trial, group.shortest())
+    if any(has_room_on(claimant, node) for node in changed):
+        if not is_whole_nodes(snapshot, size_milli):
+            return False
+        whole = [node for node in nodes.by_name.values() if has_room_on(claimant, node)]
+        if sum(node.capacity_milli for node in whole) >= size_milli:
+            return False
+    group.failure = Failure(reach, reach.version, len(nodes.changes))
     return True

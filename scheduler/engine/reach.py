@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
-from itertools import islice
 
 from .classes import is_reserve_kept_from
 from .cluster import ALWAYS_S, HeldRun, Nodes, NodeState
 from .horizon import Amounts, Horizon
 from .private import is_in_cell_of, keeps_tenant_from, leaves_in_cell, settle
 from .queues import Group
+from .ratios import ranks_from_largest
 from .snapshot import Snapshot
 from .standing import comparisons
 from .tree import SERVED_MOST, Level, TreeNode, may_swap, sides
@@ -24,7 +24,7 @@ from .values import DEVICE_MILLI, Workload
 MANY = 16
 """So many changes for each node: likely all have changed."""
 FEW_WITNESSES = 8
-"""So many nodes are looked at before all that have changed are."""
+"""So many nodes are looked at before those that have changed are."""
 ReachKey = tuple[str, int, tuple[int, ...], bool]
 """Leaf, urgency, (where a margin counts) what is asked for and the contract, and whether private cells count."""
 
@@ -48,9 +48,11 @@ class Reach:
         "_limit_milli",
         "_now",
         "_seen",
+        "_shifted",
         "_stale",
         "_top_ever",
         "_top_now",
+        "_unmeasured",
         "_whole_ever_milli",
         "_whole_now_milli",
         "_witness",
@@ -75,6 +77,7 @@ class Reach:
         self._by_node: dict[str, tuple[int, list[tuple[int, int]]]] = {}
         self._now: dict[str, int] = {}
         self._ever: dict[str, int] = {}
+        self._unmeasured: dict[NodeState, None] = {}  # what these two would say of these nodes was not needed yet
         self._top_now: int | None = 0  # the largest of these, where it is known
         self._top_ever: int | None = 0
         self._whole_now_milli = 0  # capacity of the nodes that could be had whole now
@@ -82,6 +85,7 @@ class Reach:
         self._is_bound = False  # whether the four above are but upper bounds
         self._seen = 0
         self._stale: dict[str, None] = {}
+        self._shifted: dict[str, int] = {}  # nodes by the version since which it reaches other runs there
         self._limit_milli: int | None = None  # no more could be had now on one node; None where that is not known,
         self._glanced = 0  # with the log of changes so long
         self._witness: tuple[NodeState, int, int] | None = None  # a node, its version, what is certain there
@@ -99,15 +103,22 @@ class Reach:
 
         `sides` is what that was worked out from.
         """
+        self.version += 1
         for leaf_id in beaten ^ self.beaten:
             for run in snapshot.runs_of.get(leaf_id, {}).values():
                 for name in run.holdings:
                     self._stale[name] = None
+                    self._shifted[name] = self.version
                     self._by_node.pop(name, None)
         self.beaten = beaten
         self.sides = sides
-        self.version += 1
         self._limit_milli = self._witness = None
+
+    def shifted_since(self, version: int) -> list[str]:
+        """The nodes on which it may take over from other runs than at that version of it."""
+        if version == self.version:
+            return []
+        return [name for name, at_version in self._shifted.items() if at_version > version]
 
     def on(self, node: NodeState) -> list[tuple[int, int]]:
         """(instant, amount) of the runs of a node that may be taken over, in order of instants."""
@@ -148,37 +159,48 @@ class Reach:
 
     def now_milli(self, snapshot: Snapshot, node: NodeState) -> int:
         """The most that could be had on one node, if something may start there, by telling runs to leave now."""
-        if self._is_far_behind(snapshot.nodes):
-            return self._could_have(snapshot, node)[0]
         self._follow(snapshot)
-        return self._could_have(snapshot, node)[0] if self._is_bound else self._now[node.name]
+        if self._is_bound:
+            return self._could_have(snapshot, node)[0]
+        if node in self._unmeasured:
+            self._measure(snapshot, node)
+        return self._now[node.name]
 
     def has_now(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether so much could be had by telling runs to leave now: on one node, or, if it is more, in whole nodes."""
         if self.sees_cells:
             settle(snapshot)
-        is_whole = need_milli > snapshot.nodes.largest_milli
-        if not is_whole and self._is_beyond_limit(snapshot.nodes, need_milli):
+        if need_milli > snapshot.nodes.largest_milli:
+            return self._has_whole_now(snapshot, need_milli)
+        if self._is_beyond_limit(snapshot.nodes, need_milli):
             return False
-        if not is_whole and self._is_far_behind(snapshot.nodes):
-            return self._is_anywhere_now(snapshot, need_milli)
         self._follow(snapshot)
-        found = (self._whole_now_milli if is_whole else self._most_now_milli()) >= need_milli
-        if found and self._is_bound:
+        if self._is_bound:
+            if self._most_now_milli() < need_milli:
+                return False
             self._look_at_all(snapshot)
-            return self.has_now(snapshot, need_milli)
-        if not is_whole and not self._is_bound:
-            self._limit_milli, self._glanced = self._top_now, self._seen
-        return found
-
-    def _is_anywhere_now(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """The same of one node, by a look at those alone where anybody could have so much."""
-        nodes = snapshot.nodes
-        for node in nodes.by_name.values():
-            if node.open_milli >= need_milli and self._could_have(snapshot, node)[0] >= need_milli:
+        if self._most_now_milli() >= need_milli:
+            return True
+        most_milli = 0
+        for node in tuple(self._unmeasured):
+            if node.open_milli < need_milli:
+                most_milli = max(most_milli, node.open_milli)
+            elif self._measure(snapshot, node)[0] >= need_milli:
                 return True
-        self._limit_milli, self._glanced = need_milli - 1, len(nodes.changes)
+        self._limit_milli, self._glanced = max(most_milli, self._most_now_milli()), self._seen
         return False
+
+    def _has_whole_now(self, snapshot: Snapshot, need_milli: int) -> bool:
+        """The same in whole nodes."""
+        self._follow(snapshot)
+        if self._is_bound:
+            if self._whole_now_milli < need_milli:
+                return False
+            self._look_at_all(snapshot)
+        for node in tuple(self._unmeasured):
+            if node.open_milli >= node.capacity_milli:
+                self._measure(snapshot, node)
+        return self._whole_now_milli >= need_milli
 
     def _is_far_behind(self, nodes: Nodes) -> bool:
         """Whether so much has changed that every node has to be looked at."""
@@ -188,8 +210,7 @@ class Reach:
         """The same of nodes of which nothing was promised to anybody."""
         if not self.has_now(snapshot, need_milli):  # else none is but a bound
             return False
-        if self._is_far_behind(snapshot.nodes):
-            self._look_at_all(snapshot)
+        self._measure_all(snapshot)
         by_name, now = snapshot.nodes.by_name, self._now.items()
         if need_milli <= snapshot.nodes.largest_milli:
             return any(now_milli >= need_milli and not by_name[name].reservations for name, now_milli in now)
@@ -212,19 +233,26 @@ class Reach:
             settle(snapshot)
         if self._witness is not None and self._is_witnessed(snapshot, need_milli):
             return True
-        is_whole = need_milli > snapshot.nodes.largest_milli
-        if not is_whole and self._is_far_behind(snapshot.nodes) and self._finds_witness(snapshot, need_milli):
-            return True
         self._follow(snapshot)
-        found = (self._whole_ever_milli if is_whole else self._most_ever_milli()) >= need_milli
-        if found and self._is_bound:
+        is_whole = need_milli > snapshot.nodes.largest_milli
+        if self._is_bound:
+            if (self._whole_ever_milli if is_whole else self._most_ever_milli()) < need_milli:
+                return False
             self._look_at_all(snapshot)
-            return self.has_ever(snapshot, need_milli)
-        if found and not is_whole:
+        if is_whole:
+            self._measure_all(snapshot)
+            return self._whole_ever_milli >= need_milli
+        if self._most_ever_milli() >= need_milli:
             name = max(self._ever, key=self._ever.__getitem__)
             node = snapshot.nodes.by_name[name]
             self._witness = node, node.version, self._ever[name]
-        return found
+            return True
+        for node in tuple(self._unmeasured):
+            certain_milli = self._measure(snapshot, node)[1]
+            if certain_milli >= need_milli:
+                self._witness = node, node.version, certain_milli
+                return True
+        return False
 
     def _is_witnessed(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether some node is soon found on which so much is certain, without a look at all that changed."""
@@ -237,15 +265,9 @@ class Reach:
             self._witness = node, node.version, certain_milli
             return True
         by_name = snapshot.nodes.by_name
-        likely = (name for name, ever_milli in self._ever.items() if ever_milli >= need_milli)
-        return self._is_among(snapshot, need_milli, (by_name[name] for name in islice(likely, FEW_WITNESSES)))
-
-    def _finds_witness(self, snapshot: Snapshot, need_milli: int) -> bool:
-        """Whether on some node so much is certain; all are looked at only where there is none."""
-        return self._is_among(snapshot, need_milli, snapshot.nodes.by_name.values())
-
-    def _is_among(self, snapshot: Snapshot, need_milli: int, nodes: Iterable[NodeState]) -> bool:
-        for node in nodes:
+        likely = [name for name, ever_milli in self._ever.items() if ever_milli >= need_milli]
+        for name in likely[:FEW_WITNESSES]:
+            node = by_name[name]
             certain_milli = self._could_have(snapshot, node)[1]
             if certain_milli >= need_milli:
                 self._witness = node, node.version, certain_milli
@@ -263,18 +285,18 @@ class Reach:
         return self._top_ever
 
     def _look_at_all(self, snapshot: Snapshot) -> None:
-        """Measure every node, and be exact from now on."""
+        """Be exact from now on: every node is to be measured where it matters."""
         self._is_bound = False
         self._now.clear()
         self._ever.clear()
         self._top_now = self._top_ever = 0
         self._whole_now_milli = self._whole_ever_milli = 0
-        for node in snapshot.nodes.by_name.values():
-            self._measure(snapshot, node)
+        self._unmeasured = dict.fromkeys(snapshot.nodes.by_name.values())
         self._seen = len(snapshot.nodes.changes)
         self._stale.clear()
 
     def _follow(self, snapshot: Snapshot) -> None:
+        """Note which nodes have changed since it looked last."""
         if self.sees_cells:
             settle(snapshot)
         nodes = snapshot.nodes
@@ -290,10 +312,42 @@ class Reach:
         for node in changed:
             if self._is_bound:
                 self._raise_bounds(snapshot, node)
-            else:
-                self._measure(snapshot, node)
+            elif node not in self._unmeasured:
+                self._forget(node)
         self._seen = len(nodes.changes)
         self._stale.clear()
+
+    def _forget(self, node: NodeState) -> None:
+        """What was measured on a node counts no more."""
+        now_milli, ever_milli = self._now.pop(node.name), self._ever.pop(node.name)
+        if now_milli == self._top_now:
+            self._top_now = None
+        if ever_milli == self._top_ever:
+            self._top_ever = None
+        if now_milli == node.capacity_milli:
+            self._whole_now_milli -= now_milli
+        if ever_milli == node.capacity_milli:
+            self._whole_ever_milli -= ever_milli
+        self._unmeasured[node] = None
+
+    def _measure_all(self, snapshot: Snapshot) -> None:
+        for node in tuple(self._unmeasured):
+            self._measure(snapshot, node)
+
+    def _measure(self, snapshot: Snapshot, node: NodeState) -> tuple[int, int]:
+        """What could be had on a node now, and what is certain there at some instant, which counts from now on."""
+        del self._unmeasured[node]
+        now_milli, ever_milli = measured = self._could_have(snapshot, node)
+        self._now[node.name], self._ever[node.name] = measured
+        if self._top_now is not None and now_milli > self._top_now:
+            self._top_now = now_milli
+        if self._top_ever is not None and ever_milli > self._top_ever:
+            self._top_ever = ever_milli
+        if now_milli == node.capacity_milli:
+            self._whole_now_milli += now_milli
+        if ever_milli == node.capacity_milli:
+            self._whole_ever_milli += ever_milli
+        return measured
 
     def _could_have(self, snapshot: Snapshot, node: NodeState) -> tuple[int, int]:
         """What could be had on a node by telling runs to leave now, and what is certain at some instant."""
@@ -348,26 +402,17 @@ class Reach:
         self._whole_now_milli += node.capacity_milli * (now_milli == node.capacity_milli)
         self._whole_ever_milli += node.capacity_milli * (ever_milli == node.capacity_milli)
 
-    def _measure(self, snapshot: Snapshot, node: NodeState) -> None:
-        now_milli, ever_milli = self._could_have(snapshot, node)
-        name, capacity_milli = node.name, node.capacity_milli
-        was_milli = self._now.get(name, 0)
-        if now_milli != was_milli or name not in self._now:
-            self._now[name] = now_milli
-            self._top_now = _new_top(self._top_now, was_milli, now_milli)
-            self._whole_now_milli += capacity_milli * ((now_milli == capacity_milli) - (was_milli == capacity_milli))
-        was_milli = self._ever.get(name, 0)
-        if ever_milli != was_milli:
-            self._ever[name] = ever_milli
-            self._top_ever = _new_top(self._top_ever, was_milli, ever_milli)
-            self._whole_ever_milli += capacity_milli * ((ever_milli == capacity_milli) - (was_milli == capacity_milli))
 
+class _MostUncharged(dict[TreeNode, int]):
+    """By leaf, a figure by which unallocated victims compare: lower for the one that has used more uncharged."""
 
-def _new_top(top: int | None, before: int, after: int) -> int | None:
-    """The largest of several amounts after one of them has changed; None where all have to be looked at again."""
-    if top is None or (before == top and after < before):
-        return None
-    return max(top, after)
+    def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+
+    def __missing__(self, leaf: TreeNode) -> int:
+        found = self[leaf] = -int(self._snapshot.tree.order.uncharged(leaf, self._snapshot.now_s))
+        return found
 
 
 class Reaches:
@@ -388,12 +433,18 @@ class Reaches:
         self._standing = 0
         self._checked: dict[ReachKey, Reach] = {}
         self._most_served: dict[str, dict[str, int]] = {}
+        self.most_uncharged_first = _MostUncharged(snapshot)
+
+    def forget_uncharged(self) -> None:
+        """What was used uncharged has changed."""
+        self.most_uncharged_first.clear()
 
     def forget(self) -> None:
         """Figures have changed."""
         self._standing = 0
         self._checked.clear()
         self._most_served.clear()
+        self.most_uncharged_first.clear()
         self._is_settled = False
 
     def look_again(self) -> None:
@@ -446,38 +497,25 @@ class Reaches:
         is_whole = need_milli > self._snapshot.nodes.largest_milli
         return (amounts.whole_ever_milli if is_whole else amounts.ever_milli) >= need_milli
 
-    def most_uncharged_first(self, leaf: TreeNode) -> int:
-        """A figure by which unallocated victims compare: lower for the leaf that has used more uncharged."""
-        return -int(self._snapshot.tree.order.uncharged(leaf, self._snapshot.now_s))
-
     def most_served_first(self, leaf: TreeNode) -> Mapping[str, int]:
         """By leaf, a figure by which a leaf's funded victims compare: lower for the side that has been served more.
 
-        Of the leaves that had runs with their contract over when it was first asked for on these figures.
+        Of the leaves that had runs with their contract over when it was first asked for on these figures. What sides
+        of different levels have been served compares by their entitlements; a side without counts as served most.
         """
         found = self._most_served.get(leaf.id)
         if found is None:
-            nodes = self._snapshot.tree.nodes
-            served = [(self._served_by_side(leaf, nodes[other]), other) for other in self._snapshot.over_in]
-            served.sort(reverse=True)
-            found = self._most_served[leaf.id] = {}
-            rank, last = -1, None
-            for amount, other in served:
-                rank += amount != last
-                last = amount
-                found[other] = rank
+            snapshot, now_s = self._snapshot, self._snapshot.now_s
+            nodes, order = snapshot.tree.nodes, snapshot.tree.order
+            victims = [nodes[other] for other in snapshot.over_in]
+            side_of = {victim.id: victim if victim is leaf else sides(leaf, victim)[1] for victim in victims}
+            ratios: dict[TreeNode, tuple[int, int]] = {}
+            for side in side_of.values():
+                if side not in ratios:
+                    ratios[side] = _by_entitlement(side, order.had(side, now_s), now_s)
+            ranks = ranks_from_largest(ratios)
+            found = self._most_served[leaf.id] = {name: ranks[side] for name, side in side_of.items()}
         return found
-
-    def _served_by_side(self, leaf: TreeNode, victim: TreeNode) -> Fraction:
-        """What a victim's side has been served by its entitlement, so that sides of different levels compare.
-
-        A side without entitlement counts as served most.
-        """
-        side = victim if victim is leaf else sides(leaf, victim)[1]
-        now_s = self._snapshot.now_s
-        if side.entitlement:
-            return Fraction(self._snapshot.tree.order.most(side, now_s))
-        return Fraction(SERVED_MOST * SERVED_MOST + side.account.served(now_s))
 
     def standing(self) -> int:
         """A number that is another whenever siblings that matter to what waits compare in another way."""
@@ -565,6 +603,14 @@ class Reaches:
             beaten = _leaves_below(self._snapshot, sides)
             reach.begin_with(horizon.amounts(leaf.id, urgency), horizon.seen, beaten, sides)
         return reach
+
+
+def _by_entitlement(side: TreeNode, had: int, now_s: int) -> tuple[int, int]:
+    """What a side has had by its entitlement, as a ratio; what no other comes to, where it has none."""
+    if not side.is_entitled:
+        return SERVED_MOST * SERVED_MOST + side.account.served(now_s), 1
+    part, of = side.entitlement.as_integer_ratio()
+    return had * of, part
 
 
 def _leaves_below(snapshot: Snapshot, sides: Iterable[Iterable[str]]) -> frozenset[str]:

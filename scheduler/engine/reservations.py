@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from .classes import is_reserve_kept_from, leaves_reserve, suits, without_reserved
 from .cluster import HeldRun, NodeState
+from .frozen import value
 from .host import certain_from_s, is_bound
 from .placing import Candidate, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes, meets_window
 from .preemption import Claimant
@@ -16,7 +16,7 @@ from .trial import Trial
 from .values import DEVICE_MILLI, Reservation, Workload
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Certain:
     """The devices that are certain earliest for a workload, and the instant from which they are."""
 

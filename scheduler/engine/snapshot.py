@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from .cluster import HeldRun, Nodes, NodeState
+from .holdings import Holdings
 from .policies import tree_order_of
 from .policies.cassini import Network
 from .policies.classes import Classes
@@ -22,7 +23,6 @@ from .policy import Policy
 from .queues import LeafQueue, Stirred, entry_of
 from .tree import BudgetTree, TreeNode
 from .values import (
-    DEVICE_MILLI,
     FUNDED,
     UNALLOCATED,
     BudgetNode,
@@ -32,7 +32,6 @@ from .values import (
     Node,
     Packing,
     Reservation,
-    Resources,
     Run,
     Workload,
     urgency_of,
@@ -41,7 +40,7 @@ from .values import (
 DEFAULT_LOOKBACK_S = Policy().lookback_s
 
 
-class Snapshot:
+class Snapshot(Holdings):
     """One cluster at one instant.
 
     Attributes:
@@ -110,6 +109,7 @@ class Snapshot:
         self.size_codes: Mapping[int, str] = {}  # likewise, what unallocated workloads that ask for so much were told
         self.calm: Any = None  # likewise, when nobody funded could be moved (quiet.py)
         self.still: Any = None  # likewise, when there was nothing to do or to say (still.py)
+        self.checked: Policy | None = None  # likewise, what was found to be the policy that it was built for
         self.kept: Any = None  # likewise, what is matched to private cells (private.py)
         self._timers: list[tuple[int, str, str]] = []  # (instant, kind, id): what time alone will change
         self._changes_s: dict[str, int] = {}  # when time alone gives one that waits another place in its leaf
@@ -209,10 +209,6 @@ class Snapshot:
         if node is None or node.children:
             raise ValueError(f"{name!r} is not a leaf of the budget tree")
         return node
-
-    def is_fundable(self, leaf: TreeNode) -> bool:
-        """Whether a leaf is entitled to anything (section 1)."""
-        return leaf.is_entitled
 
     # --- time -----------------------------------------------------------------------------------------------------
 
@@ -390,13 +386,14 @@ class Snapshot:
 
     def dequeue(self, workload_id: str) -> Workload:
         """A workload waits no longer: it starts, is held or cancelled. Its claim and its reservation end."""
-        if workload_id in self.claims:
-            self.drop_claim(workload_id)
         if workload_id in self.reservations:
             self.drop_reservation(workload_id)
+        if workload_id in self.claims:
+            self._forget_claim(workload_id)
+        else:
+            self.leave_group(self.queued[workload_id])
         workload = self.queued.pop(workload_id)
         queue = self.queues[workload.leaf]
-        self.leave_group(workload)
         entries = queue.of(workload)
         del entries[bisect_left(entries, entry_of(workload))]
         if not entries:
@@ -448,7 +445,7 @@ class Snapshot:
         """
         held = HeldRun(run, self.leaf(run.leaf))
         self.occupy(held)
-        for node in (self.tree.root, *held.leaf.path):
+        for node in held.leaf.line:
             window = node.account.window(funded=held.funded)
             window.bring_to(self.now_s)
             window.hold_since(held.size_milli, held.started_s)
@@ -480,20 +477,20 @@ class Snapshot:
             self._drop_contract(run)
         self.vacate(run)
         self._contend(run.leaf.id, -1)
-        for node in (self.tree.root, *run.leaf.path):
+        for node in run.leaf.line:
             window = node.account.window(funded=run.funded)
             window.bring_to(self.now_s)
             window.hold(-run.size_milli)
 
     def add_past_use(self, leaf: str, size_milli: int, from_s: int, until_s: int, *, funded: bool = True) -> None:
         """Count use of before this snapshot's instant (it may exceed what the cluster has today)."""
-        for node in (self.tree.root, *self.leaf(leaf).path):
+        for node in self.leaf(leaf).line:
             window = node.account.window(funded=funded)
             window.add_past(size_milli, from_s, until_s)
 
     def commit(self, leaf: TreeNode, milli_s: int) -> None:
         """Promise a leaf, and all above it, so much more device time, or (negative) take it back."""
-        for node in (self.tree.root, *leaf.path):
+        for node in leaf.line:
             node.account.commit(milli_s)
 
     def _run_contract(self, run: HeldRun, began_s: int) -> None:
@@ -502,7 +499,7 @@ class Snapshot:
             return
         run.contract_end_s = began_s + run.min_runtime_s
         passed_s = min(self.now_s, run.contract_end_s) - began_s
-        for node in (self.tree.root, *run.leaf.path):
+        for node in run.leaf.line:
             node.account.run_contracts(self.now_s, run.size_milli)
             node.account.commit(-run.size_milli * passed_s)
         for name in run.holdings:
@@ -515,7 +512,7 @@ class Snapshot:
     def _end_contract(self, run: HeldRun) -> None:
         run.is_over = True
         self._count_over(run, +1)
-        for node in (self.tree.root, *run.leaf.path):
+        for node in run.leaf.line:
             node.account.run_contracts(self.now_s, -run.size_milli)
         self._soften(run, +1)
 
@@ -524,16 +521,9 @@ class Snapshot:
         if run.contract_end_s is None:
             self.commit(run.leaf, -run.size_milli * run.min_runtime_s)
         elif not run.is_over:
-            for node in (self.tree.root, *run.leaf.path):
+            for node in run.leaf.line:
                 node.account.run_contracts(self.now_s, -run.size_milli)
                 node.account.commit(-run.size_milli * (run.contract_end_s - self.now_s))
-
-    def _count_over(self, run: HeldRun, change: int) -> None:
-        number = self.over_in.get(run.leaf.id, 0) + change
-        if number:
-            self.over_in[run.leaf.id] = number
-        else:
-            self.over_in.pop(run.leaf.id, None)
 
     def _soften(self, run: HeldRun, sign: int) -> None:
         for name, amount_milli in run.holdings.items():
@@ -542,77 +532,6 @@ class Snapshot:
             self.nodes.index(node, self.now_s)
 
     # --- nodes ----------------------------------------------------------------------------------------------------
-
-    def occupy(self, run: HeldRun) -> None:
-        """Put a run on its nodes.
-
-        Raises:
-            ValueError: unknown node, a run twice, or a node that would hold more than it has.
-        """
-        if run.id in self.runs:
-            raise ValueError(f"run {run.id!r} is given twice")
-        self.runs[run.id] = run
-        if self.tree.counts_holdings:
-            self.tree.hold(run.leaf, run.funded, run.resources, +1)
-        if run.funded:
-            self.runs_of.setdefault(run.leaf.id, {})[run.id] = run
-        for name, amount_milli in run.holdings.items():
-            node = self.nodes.by_name.get(name)
-            if node is None:
-                raise ValueError(f"run {run.id!r} is on node {name!r}, which is not known")
-            node.runs[run.id] = run
-            if run.leave_by_s is not None:
-                node.leaving[run.id] = run
-            node.held_milli += amount_milli
-            if node.held_milli > node.capacity_milli:
-                raise ValueError(f"node {name!r} holds more than it has, with run {run.id!r}")
-            if run.leave_by_s is None and not run.funded:
-                node.soft_milli += amount_milli
-                node.unallocated_milli += amount_milli
-            if amount_milli < DEVICE_MILLI:
-                node.take_device(run)
-            self._resettle(node)
-
-    def vacate(self, run: HeldRun) -> None:
-        """Take a run off its nodes."""
-        del self.runs[run.id]
-        if self.tree.counts_holdings:
-            self.tree.hold(run.leaf, run.funded, run.resources, -1)
-        if run.funded:
-            del self.runs_of[run.leaf.id][run.id]
-            if run.is_over and run.leave_by_s is None:
-                self._count_over(run, -1)
-        for name, amount_milli in run.holdings.items():
-            node = self.nodes.by_name[name]
-            del node.runs[run.id]
-            node.leaving.pop(run.id, None)
-            node.held_milli -= amount_milli
-            if run.leave_by_s is None and (run.is_over or not run.funded):
-                node.soft_milli -= amount_milli
-                if not run.funded:
-                    node.unallocated_milli -= amount_milli
-            if amount_milli < DEVICE_MILLI:
-                node.leave_device(run)
-            self._resettle(node)
-
-    def mark_leaving(self, run: HeldRun, leave_by_s: int | None) -> None:
-        """Note that a run was told to stop; None takes that back."""
-        was_leaving = run.leave_by_s is not None
-        run.leave_by_s = leave_by_s
-        softer = was_leaving - (leave_by_s is not None)
-        if run.is_over:
-            self._count_over(run, softer)
-        for name, amount_milli in run.holdings.items():
-            node = self.nodes.by_name[name]
-            if leave_by_s is None:
-                del node.leaving[run.id]
-            else:
-                node.leaving[run.id] = run
-            if run.is_over or not run.funded:
-                node.soft_milli += softer * amount_milli
-                if not run.funded:
-                    node.unallocated_milli += softer * amount_milli
-            self._resettle(node)
 
     def set_health(self, name: str, health: Health, usable_from_s: int | None = None) -> None:
         """A node became fit or unfit; a fit one starts nothing before `usable_from_s`."""
@@ -629,43 +548,27 @@ class Snapshot:
         self._watch(node)
         self.nodes.index(node, self.now_s)
 
-    def _resettle(self, node: NodeState) -> None:
-        node.settle_claims()
-        self.nodes.index(node, self.now_s)
-
     # --- claims and reservations ----------------------------------------------------------------------------------
 
     def claim(self, claim: Claim) -> None:
         """Hold devices for a workload whose victims are leaving; its whole contract counts as committed."""
         workload = self.queued[claim.workload]
-        self.claims[claim.workload] = claim
         self.leave_group(workload)
-        self._hold_for(claim, workload, +1)
+        self.put_claim(claim)
         self.commit(self.leaf(workload.leaf), sum(claim.holdings.values()) * workload.min_runtime_s)
-        for name in claim.holdings:
-            node = self.nodes.by_name[name]
-            node.claims.append(claim)
-            self._resettle(node)
 
     def drop_claim(self, workload_id: str) -> Claim:
-        """Hold nothing any longer for a workload with a claim: it starts, or its plan ended."""
-        claim = self.claims.pop(workload_id)
-        workload = self.queued[workload_id]
-        self.join_group(workload)
-        self._hold_for(claim, workload, -1)
-        self.commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
-        for name in claim.holdings:
-            node = self.nodes.by_name[name]
-            node.claims.remove(claim)
-            self._resettle(node)
+        """Hold nothing any longer for a workload with a claim: its plan ended."""
+        claim = self._forget_claim(workload_id)
+        self.join_group(self.queued[workload_id])
         return claim
 
-    def _hold_for(self, claim: Claim, workload: Workload, sign: int) -> None:
-        if self.tree.counts_holdings:
-            number = len(claim.holdings)
-            size_milli = sum(claim.holdings.values())
-            resources = Resources(size_milli, number * workload.cpu_milli, number * workload.memory_mib)
-            self.tree.hold(self.leaf(workload.leaf), True, resources, sign)
+    def _forget_claim(self, workload_id: str) -> Claim:
+        """The same, of one that does not wait for other devices: it starts, or leaves the queue."""
+        claim, workload = self.claims[workload_id], self.queued[workload_id]
+        self.take_claim(claim)
+        self.commit(self.leaf(workload.leaf), -sum(claim.holdings.values()) * workload.min_runtime_s)
+        return claim
 
     def reserve(self, reservation: Reservation) -> None:
         """Promise devices to a workload; an earlier promise to it is replaced."""
@@ -690,7 +593,7 @@ class Snapshot:
 
     def _keep_for(self, promise: Reservation, sign: int) -> None:
         if self.tree.has_maxima:
-            for node in (self.tree.root, *self.leaf(self.queued[promise.workload].leaf).path):
+            for node in self.leaf(self.queued[promise.workload].leaf).line:
                 node.account.promised_milli += sign * sum(promise.holdings.values())
 
 

@@ -6,11 +6,15 @@ grid of passes ticks on. What a pass rests on beside time is counted where it ch
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .policy import Policy
+from .queues import Group
+from .quiet import has_to_act, may_start_unallocated
+from .reasons import Code
 from .snapshot import Snapshot
-from .standing import comparisons
+from .standing import codes_of_sizes, comparisons
 from .tree import Level
 from .windows import FOR_EVER_S
 
@@ -21,14 +25,14 @@ class Still(NamedTuple):
     Attributes:
         policy: by which it decided.
         moves: how often nodes, and what waits or was told, had changed.
-        budgets: the leaves that are closed or entitled to nothing, and how often cells had changed.
+        edits: how often budgets had: what is closed, and shares and cells.
         compared: how siblings compared; figures count by nothing else.
         until_s: the instant at which time alone gives the next pass something to do, as a promise is due.
     """
 
     policy: Policy
     moves: tuple[int, int]
-    budgets: tuple[frozenset[str], int]
+    edits: int
     compared: list[tuple[Level, int]]
     until_s: int
 
@@ -36,7 +40,7 @@ class Still(NamedTuple):
 def note_still(snapshot: Snapshot, policy: Policy, compared: list[tuple[Level, int]]) -> None:
     """A pass found nothing to do, and all who wait know why, as siblings compared then (`comparisons`)."""
     until_s = min([promise.at_s for promise in snapshot.reservations.values()], default=FOR_EVER_S)
-    snapshot.still = Still(policy, _moves(snapshot), _budgets(snapshot), compared, until_s)
+    snapshot.still = Still(policy, _moves(snapshot), snapshot.tree.edits, compared, until_s)
 
 
 def is_still(snapshot: Snapshot, policy: Policy) -> bool:
@@ -47,14 +51,31 @@ def is_still(snapshot: Snapshot, policy: Policy) -> bool:
         and still.moves == _moves(snapshot)
         and snapshot.now_s < still.until_s
         and still.policy is policy
-        and still.budgets == _budgets(snapshot)
+        and still.edits == snapshot.tree.edits
         and still.compared == comparisons(snapshot)
     )
 
 
+def is_idle(snapshot: Snapshot, policy: Policy) -> bool:
+    """Whether a pass would plainly find nothing to do and nothing to say, as nothing waits that could be placed.
+
+    Who has a claim waits for victims to leave, and what is unallocated for room. So it often is where contracts find
+    their devices at once.
+    """
+    if snapshot.stirred.funded or snapshot.reservations or snapshot.held:
+        return False
+    if policy.swap_margin or snapshot.tree.has_maxima or any(node.windows for node in snapshot.nodes.restless.values()):
+        return False
+    if has_to_act(snapshot) or may_start_unallocated(snapshot):
+        return False
+    codes = codes_of_sizes(snapshot)
+    return codes == snapshot.size_codes and all(_is_told(group, codes) for group in snapshot.stirred.unallocated)
+
+
+def _is_told(group: Group, codes: Mapping[int, Code]) -> bool:
+    """Whether all of an unallocated group know why they wait, which follows from its size."""
+    return not group.is_particular and group.number_told(codes[group.size_milli]) == len(group.members)
+
+
 def _moves(snapshot: Snapshot) -> tuple[int, int]:
     return len(snapshot.nodes.changes), snapshot.stirred.moves
-
-
-def _budgets(snapshot: Snapshot) -> tuple[frozenset[str], int]:
-    return snapshot.tree.bare_leaves, snapshot.tree.grants

@@ -106,7 +106,8 @@ class Account:
     def commit(self, milli_s: int) -> None:
         """Promise so much more device time, or (negative) take back what will not be needed."""
         self._committed += milli_s
-        self._bend()
+        self.straight = BENT
+        self.level.is_stale = True
 
     def run_contracts(self, now_s: int, amount_milli: int) -> None:
         """From `now_s` on so many more (or, negative, fewer) devices use up their contracts."""
@@ -284,7 +285,7 @@ class HeldLevel(Level):
 
 
 class TreeNode:
-    """A budget node in its place. `path` leads from the child of the root down to this node.
+    """A budget node in its place. `path` leads from the child of the root down to this node, `line` from the root.
 
     `weight` turns served amounts of siblings into integers that compare as served / shares do: it is the
     least common multiple of the siblings' shares, divided by this node's. It is 0 for a node without shares. Where the
@@ -309,6 +310,7 @@ class TreeNode:
         "is_entitled",
         "leaf_ids",
         "level",
+        "line",
         "maximum_milli",
         "minimum_milli",
         "parent",
@@ -338,6 +340,7 @@ class TreeNode:
         self.asking: tuple[dict[str, TreeNode], dict[str, TreeNode]] = ({}, {})
         self._beaten_sides: tuple[list[int], tuple[frozenset[str], ...]] = ([], ())
         self.path: tuple[TreeNode, ...] = (*parent.path, self) if parent else ()
+        self.line: tuple[TreeNode, ...] = (*parent.line, self) if parent else (self,)
         self.leaf_ids: tuple[str, ...] = (node.id,)
         self.weight = 0
         self.entitlement = Fraction(1)
@@ -362,7 +365,8 @@ class BudgetTree:
 
     `order` says which of several siblings goes first. `has_maxima` is whether any node has a maximum, `has_minima`
     whether minima count; `counts_holdings` whether accounts say what is held at this instant. `tenants` are the cells
-    of the topmost nodes with any, those of nodes below them included, and `grants` how often they have changed.
+    of the topmost nodes with any, those of nodes below them included, and `grants` how often they have changed. `edits`
+    is how often anything has that people decide: shares, what is closed, cells.
     """
 
     def __init__(
@@ -401,6 +405,7 @@ class BudgetTree:
         self.bare_leaves: frozenset[str] = frozenset()  # those that are closed, or entitled to nothing
         self.tenants: dict[str, CellCounts] = {}
         self.grants = 0
+        self.edits = 0
         self._asked: list[Level] | None = None  # `asked_levels`, where they are known
         self._weigh(self.root)
         self._note_bare()
@@ -457,7 +462,7 @@ class BudgetTree:
     def hold(self, leaf: TreeNode, funded: bool, more: Resources, sign: int) -> None:
         """A leaf, and all above it, hold so much more (`sign` 1) or less (-1)."""
         kind = FUNDED if funded else UNALLOCATED
-        for node in (self.root, *leaf.path):
+        for node in leaf.line:
             node.account.hold(kind, more, sign)
 
     def ask(self, leaf: TreeNode, kind: int, *, asks: bool) -> None:
@@ -504,6 +509,7 @@ class BudgetTree:
 
     def _note_tenants(self) -> None:
         self.grants += 1
+        self.edits += 1
         self.tenants = {}
         for node in self.nodes.values():  # parents come before their children; cells of the root are nobody's
             if node.parent is None:
@@ -514,13 +520,14 @@ class BudgetTree:
                 self.tenants[node.tenant] = in_all([self.tenants.get(node.tenant, NO_CELLS), node.cells])
 
     def _note_bare(self) -> None:
+        self.edits += 1
         self.bare_leaves = frozenset(leaf.id for leaf in self.leaves() if leaf.is_closed or not leaf.is_entitled)
 
     def add_ended_use(self, use: Mapping[str, LeafUse]) -> None:
         """Count what ended runs used; a charge weighs on every node above the leaf."""
         for name, amounts in use.items():
             leaf = self.nodes[name]
-            for node in (self.root, *leaf.path):
+            for node in leaf.line:
                 node.account.window(funded=True).add_lump(amounts.charged_milli_s)
                 node.account.window(funded=False).add_lump(amounts.uncharged_milli_s)
 

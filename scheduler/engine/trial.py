@@ -38,7 +38,31 @@ class Trial:
     def start(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> None:
         """Let a workload hold devices, and count it at once (section 3, rule 5)."""
         snapshot = self.snapshot
-        leaf = snapshot.leaf(workload.leaf)
+        run = self._starting(workload, holdings, funded)
+        leaf = run.leaf
+        snapshot.leave_group(workload)
+        self.placed.append(workload.id)
+        self._undo.append(lambda: snapshot.join_group(workload))
+        snapshot.occupy(run)
+        self._undo.append(lambda: snapshot.vacate(run))
+        if funded:
+            self._commit(leaf, run.size_milli * workload.min_runtime_s)
+        else:
+            self._add_uncharged(leaf, run.size_milli * self.policy.pass_every_s)
+        self.changes += 1
+
+    def start_claimed(self, workload: Workload, claim: Claim) -> None:
+        """Let a workload hold what its plan held for it, which counts for it already."""
+        snapshot = self.snapshot
+        run = self._starting(workload, claim.holdings, funded=True)
+        snapshot.take_claim(claim)
+        self.placed.append(workload.id)
+        self._undo.append(lambda: snapshot.put_claim(claim))
+        snapshot.occupy(run)
+        self._undo.append(lambda: snapshot.vacate(run))
+        self.changes += 1
+
+    def _starting(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> HeldRun:
         run = HeldRun(
             Run(
                 id=f"starting: {workload.id}",  # until the caller gives it a real one
@@ -53,19 +77,10 @@ class Trial:
                 cpu_milli=workload.cpu_milli,
                 memory_mib=workload.memory_mib,
             ),
-            leaf,
+            self.snapshot.leaf(workload.leaf),
         )
         run.urgency = workload.urgency
-        snapshot.leave_group(workload)
-        self.placed.append(workload.id)
-        self._undo.append(lambda: snapshot.join_group(workload))
-        snapshot.occupy(run)
-        self._undo.append(lambda: snapshot.vacate(run))
-        if funded:
-            self._commit(leaf, run.size_milli * workload.min_runtime_s)
-        else:
-            self._add_uncharged(leaf, run.size_milli * self.policy.pass_every_s)
-        self.changes += 1
+        return run
 
     def claim(self, claim: Claim) -> None:
         """Hold devices for a workload whose victims are leaving."""
@@ -137,6 +152,7 @@ class Trial:
         path = leaf.path
         for node in path:
             node.account.extra_uncharged += milli_s
+        self.reaches.forget_uncharged()
 
         def take_back() -> None:
             for node in path:

@@ -9,9 +9,11 @@ Identifiers are text and compared as text wherever a tie needs breaking.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple
+
+from .frozen import value
 
 DEVICE_MILLI = 1_000
 """One whole device."""
@@ -54,7 +56,7 @@ class CellCounts(NamedTuple):
 NO_CELLS = CellCounts()
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class BudgetNode:
     """One node of the budget tree as it stands at the snapshot's instant.
 
@@ -76,7 +78,7 @@ class BudgetNode:
     cells: CellCounts = NO_CELLS
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LeafUse:
     """What *ended* runs of a leaf used inside the lookback window, as of the snapshot's instant.
 
@@ -88,7 +90,7 @@ class LeafUse:
     uncharged_milli_s: float = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Node:
     """A host. `capacity_milli` is a whole number of devices times 1,000.
 
@@ -125,7 +127,7 @@ class Arrival(NamedTuple):
     since_s: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Service:
     """What an order inside a leaf may go by beside priorities.
 
@@ -159,7 +161,7 @@ def urgency_of(priority: int, level: int = 0) -> int:
     return priority * LEVELS + level
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Workload:
     """A gang that waits: all its devices at once or nothing.
 
@@ -209,7 +211,7 @@ class Workload:
         return bool(self.cpu_milli or self.memory_mib or self.gpu_classes)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Run:
     """One holding of devices, not yet ended.
 
@@ -246,7 +248,7 @@ class Run:
         return sum(self.holdings.values())
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Claim:
     """A pending plan: a workload whose devices were chosen but are still being left (section 4).
 
@@ -259,7 +261,7 @@ class Claim:
     made_s: int
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reservation:
     """A promise (section 5): from `at_s` on these amounts are the workload's, at the latest.
 
@@ -287,7 +289,7 @@ class Action(StrEnum):
     END_RESERVATION = "end_reservation"
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Reason:
     """A code for programs, one sentence for people, and the numbers behind both (section 9).
 
@@ -300,7 +302,7 @@ class Reason:
     earliest_start_s: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Decision:
     """One line of a plan.
 
@@ -323,7 +325,7 @@ class Decision:
     place: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LevelFigures:
     """The numbers that order the queue, for one budget node (section 3).
 
@@ -340,7 +342,7 @@ class LevelFigures:
     standing: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Plan:
     """Everything one pass decided, whole; plus the figures it decided on, for explanation.
 

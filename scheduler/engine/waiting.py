@@ -10,7 +10,7 @@ from .explain import Explainer
 from .host import is_anywhere, is_large_enough
 from .maxima import excess, would_hold_milli
 from .placing import allowance_milli, is_bound_to_rack, is_whole_nodes, place_on_free
-from .policies.locality import ONE_RACK, TWICE
+from .policies.locality import ANY_RACK, ONE_RACK, TWICE
 from .preemption import find_taking, is_out_of_reach
 from .private import cells_aside, is_tenants, keeps_from
 from .queues import Group
@@ -18,6 +18,7 @@ from .reach import Reach
 from .reasons import Code
 from .reservations import Certain, certain_at_s, certain_for, is_any_certain
 from .snapshot import Snapshot
+from .standing import codes_of_sizes
 from .trial import Trial
 from .values import DEVICE_MILLI, Action, Decision, Reason, Reservation, Workload
 
@@ -85,15 +86,14 @@ class WaitingCodes:
         return self._once("any", workload, lambda each: is_any_certain(self._trial, each))
 
     def is_plain(self, workload: Workload) -> bool:
-        """Whether only the room on some one node decides about it."""
-        return (
-            not self._contracts_matter
-            and workload.node is None
-            and not workload.asks_host
-            and not is_reserve_kept_from(self._snapshot, workload)
-            and workload.spread < TWICE
-            and not is_whole_nodes(self._snapshot, workload.size_milli)
-        )
+        """Whether only the room on some one node, or on whole nodes in all, decides about it."""
+        if self._contracts_matter or workload.node is not None or workload.asks_host:
+            return False
+        if is_reserve_kept_from(self._snapshot, workload):
+            return False
+        if is_whole_nodes(self._snapshot, workload.size_milli):
+            return workload.spread == ANY_RACK and not self._has_maxima
+        return workload.spread < TWICE
 
     def is_within_reach(self, workload: Workload) -> bool:
         """Whether a funded workload could be placed now if nothing had been promised to others.
@@ -256,7 +256,7 @@ class Waits:
         told what it was told before are looked at only if they have moved.
         """
         stirred = self._trial.snapshot.stirred
-        codes = self._codes_of_sizes()
+        codes = codes_of_sizes(self._trial.snapshot)
         self._stir(codes)
         found = []
         for group in list(stirred.unallocated):
@@ -268,23 +268,6 @@ class Waits:
                 continue
             found.append((group, code))
         return found
-
-    def _codes_of_sizes(self) -> dict[int, Code]:
-        """Why unallocated workloads of each size wait."""
-        nodes = self._trial.snapshot.nodes
-        in_all_milli, on_one_milli = nodes.fit_milli
-        codes: dict[int, Code] = {}
-        for size_milli in self._trial.snapshot.stirred.sizes:
-            fit_milli = in_all_milli if size_milli > nodes.largest_milli else on_one_milli
-            if size_milli > nodes.total_milli:
-                codes[size_milli] = Code.TOO_LARGE
-            elif size_milli > fit_milli:
-                codes[size_milli] = Code.WAITING_NODES
-            elif nodes.free_milli >= size_milli:
-                codes[size_milli] = Code.WAITING_PLACEMENT
-            else:
-                codes[size_milli] = Code.WAITING_ORDER
-        return codes
 
     def _stir(self, codes: dict[int, Code]) -> None:
         """Note the groups whose answers may have become others."""
@@ -331,7 +314,10 @@ class Waits:
             else:
                 reach = reaches.of_group(group)
                 if is_anything_promised and (size_milli < DEVICE_MILLI or reach.has_now(snapshot, size_milli)):
-                    closer[index] = group.any()
+                    if size_milli >= DEVICE_MILLI and self._codes.is_plain(group.any()):
+                        code = Code.WAITING_RESERVATION
+                    else:
+                        closer[index] = group.any()
                 elif free_milli >= size_milli:
                     code = Code.WAITING_PLACEMENT
                 elif reach.has_ever(snapshot, max(size_milli, DEVICE_MILLI)):

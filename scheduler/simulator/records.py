@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.engine import Arrival, Reason
+from scheduler.engine import Arrival, Reason, value
 
 from .scenario import Job, Scenario
 
@@ -69,7 +69,7 @@ class JobRecord:
     arrival: Arrival | None = None  # where that order asks
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class LoggedDecision:
     """A decision that changed a workload's action or reason code."""
 
@@ -79,7 +79,7 @@ class LoggedDecision:
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Demand:
     """A funded workload was queued or held its devices in [from_s, until_s)."""
 

@@ -7,12 +7,12 @@ names the key path.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Packing, Policy, cassini, locality
+from scheduler.engine import NO_CELLS, BudgetNode, CellCounts, Node, Packing, Policy, cassini, locality, value
 
 from .before import Before, read_before
 from .fields import (
@@ -44,7 +44,7 @@ PASS_EVERY_S = 60
 """`pass_every_s` of a simulation that says nothing else; the engine also runs at every event."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Job:
     """A workload of a scenario. Durations and instants in seconds, sizes in thousandths.
 
@@ -84,7 +84,7 @@ class Job:
     locality: int = locality.ANY_RACK
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class PastUse:
     """Use of before the start, by runs that had ended by then."""
 
@@ -95,7 +95,7 @@ class PastUse:
     is_funded: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Happening:
     """Something from outside at an instant. `kind` says which of the other fields count."""
 
@@ -108,7 +108,7 @@ class Happening:
     cells: Mapping[str, CellCounts] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Scenario:
     """A whole file, checked. `unit` is what one of the cluster's devices is called in sentences.
 

@@ -194,7 +194,8 @@ class World(Effects):
         for decision in plan.decisions:
             if decision.action is not Action.WAIT:
                 has_changed = True
-            self._carry_out(decision)
+                self._carry_out(decision)
+            self._tell(decision)
         return has_changed
 
     def _carry_out(self, decision: Decision) -> None:
@@ -225,7 +226,6 @@ class World(Effects):
             case Action.RELEASE:
                 snapshot.release(decision.workload)
                 self._wait_again(self.jobs[decision.workload])
-        self._tell(decision)
 
     def _tell(self, decision: Decision) -> None:
         """Log a decision if it is news."""

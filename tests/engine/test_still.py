@@ -10,8 +10,21 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.engine import CellCounts, Health, Plan, Policy, Reservation, Snapshot, comparisons, decide, set_cells
-from scheduler.engine.still import is_still, note_still
+from scheduler.engine import (
+    Action,
+    CellCounts,
+    Claim,
+    Health,
+    Plan,
+    Policy,
+    Reservation,
+    Snapshot,
+    comparisons,
+    cycle,
+    decide,
+    set_cells,
+)
+from scheduler.engine.still import is_idle, is_still, note_still
 from scheduler.simulator import World, as_json, parse, simulate
 from scheduler.simulator.lab import research_lab
 from tests.engine.worlds import NOW_S, node, run, snapshot, workload
@@ -78,6 +91,84 @@ def _code(row: dict[str, Any]) -> str | None:
     return None if row["reason"] is None else row["reason"]["code"]
 
 
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(stormy_worlds())
+def test_whoever_is_idle_had_nothing_to_do(world: dict[str, Any]) -> None:
+    anew = ForgettingWorld(parse(json.dumps(world)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cycle, "is_idle", lambda _snapshot, _policy: False)
+        anew.run()
+    assert as_json(_doubted(world).outcome) == as_json(anew.outcome)
+
+
+def test_many_passes_of_a_laboratory_are_idle() -> None:
+    """More than a tenth of them, none of which would have decided anything."""
+    world = _doubted(research_lab(Random(1), seed=1, days=1, gpus=64))
+    assert world.checked_idle > world.outcome.passes / 10
+
+
+class IdleWorld(World):
+    """A world that makes the passes all the same of which it is said that they are idle."""
+
+    checked_idle = 0
+    _is_looking = False
+
+    def is_idle(self, snapshot: Snapshot, policy: Policy) -> bool:
+        """As the engine has it, after another look."""
+        if self._is_looking or not is_idle(snapshot, policy):
+            return False
+        self._is_looking = True
+        snapshot.still = None
+        assert decide(snapshot, policy, only_news=True).decisions == (), f"at {self.now_s}"
+        self._is_looking = False
+        self.checked_idle += 1
+        return True
+
+
+def _doubted(world: dict[str, Any]) -> IdleWorld:
+    lived = IdleWorld(parse(json.dumps(world)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(cycle, "is_idle", lived.is_idle)
+        lived.run()
+    return lived
+
+
+def idle() -> Snapshot:
+    """A node that a run is leaving for one who waits for just that, and one who waits for what nobody needs."""
+    made = snapshot(
+        {"A": 1, "B": 1},
+        runs=[run("b/1", "B", 8, started_s=NOW_S - 3_600, contract_s=600, leave_by_s=NOW_S + 60)],
+        queue=[workload("a", "A", 8), workload("free", "B", 1, contract_s=0)],
+        claims=[Claim("a", {"h1": 8_000}, ("b/1",), NOW_S)],
+    )
+    for decision in decide(made, POLICY, only_news=True).decisions:
+        made.tell(decision.workload, decision.reason.code)
+    decide(made, POLICY, only_news=True)
+    return made
+
+
+def test_who_waits_for_victims_alone_is_idle() -> None:
+    assert is_idle(idle(), POLICY)
+
+
+IDLE_CHANGES: dict[str, Callable[[Snapshot], object]] = {
+    "a victim has left": lambda made: made.end("b/1"),
+    "somebody comes": lambda made: made.enqueue(workload("x", "B", 1)),
+    "somebody unallocated comes": lambda made: made.enqueue(workload("x", "B", 2, contract_s=0)),
+    "somebody may return": lambda made: made.held.update(x=workload("x", "B", 1)),
+    "the plan's node is unfit": lambda made: made.set_health("h1", Health.DRAINING),
+    "a node is to be in maintenance": lambda made: made.set_windows("h1", ((NOW_S + 60, NOW_S + 90),)),
+    "its leaf is closed": lambda made: made.tree.close("A"),
+}
+
+
+@pytest.mark.parametrize("change", IDLE_CHANGES.values(), ids=IDLE_CHANGES)
+def test_what_ends_idleness_is_noticed(change: Callable[[Snapshot], object]) -> None:
+    made = idle()
+    change(made)
+    assert not is_idle(made, POLICY)
+
+
 def waiting() -> Snapshot:
     """A full node, one who waits, and what was promised to her in an hour."""
     made = snapshot(
@@ -108,6 +199,18 @@ CHANGES: dict[str, Callable[[Snapshot], object]] = {
     "a cell is granted": lambda made: set_cells(made, {"B": CellCounts(node=1)}),
     "siblings compare in another way": lambda made: made.commit(made.leaf("A"), 10**12),
 }
+
+
+def test_a_leaf_that_is_entitled_to_nothing_is_closed() -> None:
+    """Which holds what waits there unallocated, too."""
+    made = snapshot({"A": 1, "B": 0}, queue=[workload("b", "B", 9, contract_s=0)])
+    for decision in decide(made, POLICY, only_news=True).decisions:
+        made.tell(decision.workload, decision.reason.code)
+    note_still(made, POLICY, comparisons(made))
+    assert decide(made, POLICY, only_news=True).decisions == ()
+    made.tree.close("B")
+    (held,) = decide(made, POLICY, only_news=True).decisions
+    assert (held.workload, held.action) == ("b", Action.HOLD)
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)

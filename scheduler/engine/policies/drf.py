@@ -62,9 +62,9 @@ class Dominant:
         """By what its unallocated runs hold."""
         return self._dominant(node.account.held[UNALLOCATED]) * node.weight
 
-    def most(self, node: Sibling, now_s: int) -> Fraction:
-        """The dominant share by its entitlement."""
-        return self._dominant(node.account.held[FUNDED]) / node.entitlement
+    def had(self, node: Sibling, now_s: int) -> int:
+        """The dominant share."""
+        return self._dominant(node.account.held[FUNDED])
 
     def uncharged(self, node: Sibling, now_s: int) -> int:
         """The dominant share of its unallocated runs."""

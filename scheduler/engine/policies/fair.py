@@ -68,9 +68,9 @@ class Fair:
         """By what its unallocated runs hold; minima are for what is funded."""
         return node.account.held[UNALLOCATED][0] * node.weight
 
-    def most(self, node: Sibling, now_s: int) -> Fraction:
-        """What it holds by its entitlement."""
-        return node.account.held[FUNDED][0] / node.entitlement
+    def had(self, node: Sibling, now_s: int) -> int:
+        """What it holds."""
+        return node.account.held[FUNDED][0]
 
     def uncharged(self, node: Sibling, now_s: int) -> int:
         """What its unallocated runs hold."""

@@ -89,8 +89,8 @@ class TreeOrder(Protocol):
     def unallocated_key(self, node: Sibling, now_s: int) -> Any:
         """Where it stands among those with unallocated demand."""
 
-    def most(self, node: Sibling, now_s: int) -> Any:
-        """What it has had, by its entitlement, so that sides of different levels compare (they have one)."""
+    def had(self, node: Sibling, now_s: int) -> int:
+        """What it has had: divided by its entitlement, nodes of different levels compare."""
 
     def uncharged(self, node: Sibling, now_s: int) -> Any:
         """What it has had uncharged."""
@@ -123,9 +123,9 @@ class Served:
         """Used uncharged by shares."""
         return node.account.served_uncharged(now_s) * node.weight
 
-    def most(self, node: Sibling, now_s: int) -> Fraction:
-        """Used and committed by entitlement."""
-        return node.account.served(now_s) / node.entitlement
+    def had(self, node: Sibling, now_s: int) -> int:
+        """Used and committed."""
+        return node.account.served(now_s)
 
     def uncharged(self, node: Sibling, now_s: int) -> int:
         """Used uncharged."""
