@@ -402,6 +402,7 @@ class Snapshot(Holdings):
             del self.queues[workload.leaf]
         self._changes_s.pop(workload_id, None)
         self._relaxes_s.pop(workload_id, None)
+        self.outlooks.pop(workload_id, None)
         self._contend(workload.leaf, -1)
         return workload
 

@@ -226,3 +226,15 @@ def test_another_policy_asks_anew() -> None:
 
 def test_nobody_is_still_at_first() -> None:
     assert not is_still(snapshot({"A": 1}, nodes=[node()]), POLICY)
+
+
+def test_what_is_kept_of_one_who_waits_goes_with_them() -> None:
+    """Or a long simulation would remember all who ever were promised something."""
+    world = World(parse(json.dumps(research_lab(Random(1), seed=1, days=1, gpus=16))))
+    kept = 0
+    while (next_s := world._next_instant()) is not None and next_s < 20 * 3_600:
+        world._move_to(next_s)
+        world._live_through()
+        kept += len(world.snapshot.outlooks)
+        assert world.snapshot.outlooks.keys() <= world.snapshot.queued.keys()
+    assert kept > 0
