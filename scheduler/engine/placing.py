@@ -303,20 +303,24 @@ def choose_whole_nodes(candidates: Iterable[Candidate], size_milli: int, turn: i
     With another `turn`, racks, rails and leaves that differ by their names alone are tried from a later name on.
     """
     ranked = sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli, each.finer, each.node.name))
-    missing_milli = size_milli
-    last_cost = None
-    for each in ranked:
-        if missing_milli <= 0:
-            break
-        missing_milli -= each.node.capacity_milli
-        last_cost = each.cost
-    if missing_milli > 0 or last_cost is None:
+    last_cost = highest_cost(ranked, size_milli)
+    if last_cost is None:
         return None
     chosen = [each.node for each in ranked if each.cost < last_cost]
     equals = [each.node for each in ranked if each.cost == last_cost]
     missing_milli = size_milli - sum(node.capacity_milli for node in chosen)
     chosen += closest(equals, missing_milli, chosen, turn)
     return _put_back(chosen, size_milli)
+
+
+def highest_cost(ranked: Iterable[Candidate], size_milli: int) -> tuple[int, ...] | None:
+    """What the last costs that is needed of nodes in the order of their costs; None if they are not enough."""
+    missing_milli = size_milli
+    for each in ranked:
+        missing_milli -= each.node.capacity_milli
+        if missing_milli <= 0:
+            return each.cost
+    return None
 
 
 def _put_back(chosen: list[NodeState], size_milli: int) -> list[NodeState]:

@@ -12,7 +12,15 @@ from .cluster import HeldRun, NodeState
 from .frozen import value
 from .host import fits_now, is_bound
 from .maxima import Excess, excess_of
-from .placing import Candidate, allowance_milli, by_rack, choose_whole_nodes, is_bound_to_rack, is_whole_nodes
+from .placing import (
+    Candidate,
+    allowance_milli,
+    by_rack,
+    choose_whole_nodes,
+    highest_cost,
+    is_bound_to_rack,
+    is_whole_nodes,
+)
 from .policies.locality import TWICE
 from .private import is_in_cell_of, is_on_others_cell, keeps_from
 from .reasons import Code
@@ -270,10 +278,7 @@ def _options(claimant: Claimant, nodes: Iterable[NodeState]) -> dict[tuple[int, 
             bound = 0, need_milli
         else:
             bound = need_milli - node.unallocated_milli, need_milli
-        if bound in options:
-            options[bound].append(node)
-        else:
-            options[bound] = [node]
+        options.setdefault(bound, []).append(node)
     return options
 
 
@@ -469,8 +474,6 @@ def _take_whole_nodes(claimant: Claimant, spared: Collection[str]) -> Taking | N
 
 def _choose_to_take(claimant: Claimant, takeable: Mapping[str, NodeState]) -> list[NodeState] | None:
     """Those of them that cost least; of one rack where the gang is bound to one."""
-    if sum(node.capacity_milli for node in takeable.values()) < claimant.workload.size_milli:
-        return None
     candidates = [_whole_node(node) for node in takeable.values()]
     if is_bound_to_rack(claimant.snapshot, claimant.workload):
         return _in_one_rack(claimant, candidates)
@@ -488,13 +491,9 @@ def _least_costly_nodes(claimant: Claimant, candidates: list[Candidate]) -> list
 def _choose(claimant: Claimant, candidates: Sequence[Candidate]) -> list[NodeState] | None:
     """As `choose_whole_nodes`, with what tells equal costs apart worked out only for nodes that it may decide about."""
     size_milli = claimant.workload.size_milli
-    missing_milli, last_cost = size_milli, None
-    for each in sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli)):
-        if missing_milli <= 0:
-            break
-        missing_milli -= each.node.capacity_milli
-        last_cost = each.cost
-    if missing_milli > 0 or last_cost is None:
+    ranked = sorted(candidates, key=lambda each: (each.cost, -each.node.capacity_milli))
+    last_cost = highest_cost(ranked, size_milli)
+    if last_cost is None:
         return None
     finer = [
         each._replace(finer=tuple(sorted([_finer_key(claimant, run) for run in _staying(each.node)])))

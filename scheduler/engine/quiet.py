@@ -217,8 +217,8 @@ def _must_hold_or_release(snapshot: Snapshot) -> bool:
 
 
 def _must_empty_nodes(snapshot: Snapshot) -> bool:
-    restless = snapshot.nodes.restless
-    return any(node.soft_milli and node.must_empty(snapshot.now_s) for node in restless.values()) if restless else False
+    restless = snapshot.nodes.restless.values()
+    return any(node.soft_milli and node.must_empty(snapshot.now_s) for node in restless)
 
 
 def _is_settled(snapshot: Snapshot, claim: Claim) -> bool:
