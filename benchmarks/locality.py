@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks import Row, at_most, plain
 from benchmarks.philly_week import DAYS, GPUS, import_philly
-from scheduler.engine import BudgetNode, Node, Policy, Run, Snapshot, Workload, decide, locality
+from scheduler.engine import BudgetNode, Explains, Node, Policy, Run, Snapshot, Workload, decide, locality
 from scheduler.simulator import Scenario, parse, simulate
 
 WAITS_S = (1_800, 3_600, 7_200)
@@ -76,7 +76,7 @@ def _timed(level: int) -> float:
     snapshot = build(level)
     policy = Policy(locality_waits_s=WAITS_S)
     began_s = time.process_time()
-    plan = decide(snapshot, policy, only_news=True)
+    plan = decide(snapshot, policy, Explains.NEWS)
     took_ms = 1_000 * (time.process_time() - began_s)
     assert [each.action for each in plan.decisions] == ["start"], plan.decisions
     return took_ms

@@ -45,7 +45,7 @@ def _timed(days: int, gpus: int) -> tuple[float, int]:
     """Seconds from the file's text to its figures, and the workloads that were submitted."""
     content = json.dumps(research_lab(random.Random(SEED), seed=SEED, days=days, gpus=gpus))
     began = time.process_time()
-    outcome = simulate(parse(content), with_sentences=False)
+    outcome = simulate(parse(content), is_explained=False)
     metrics(outcome)
     taken_s = time.process_time() - began
     return taken_s, sum(record.state is not None for record in outcome.jobs)

@@ -7,7 +7,7 @@ from .admission import refusal, refusal_in
 from .classes import classes_of
 from .compatible import network_of
 from .cycle import decide, order
-from .explain import amount, places
+from .explain import Explains, amount, places
 from .frozen import value
 from .grants import Layout, fitting, layout_of, still_grantable, unmatched
 from .order import whole_order
@@ -76,6 +76,7 @@ __all__ = [
     "Crowd",
     "Crowds",
     "Decision",
+    "Explains",
     "Health",
     "Layout",
     "LeafUse",

@@ -7,7 +7,7 @@
 5. Funded workloads in the order of the tree: on free devices, else by preemption; the first that cannot start are
    promised devices where a certain set exists (sections 3 to 5).
 6. Unallocated workloads, likewise, on what is free (section 3).
-7. Everybody who was looked at and waits is told why (section 9).
+7. Everybody who was looked at and waits is told why, if anybody is (section 9).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from .admission import reason_to_hold
-from .explain import Explainer
+from .explain import Explainer, Explains
 from .maxima import excess_of
 from .order import ShareLessWalk, Walk, funded_walk, unallocated_walk, whole_order
 from .placing import place_on_free
@@ -34,23 +34,22 @@ from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
 from .waiting import WaitingCodes, Waits
 
 
-def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False, with_sentences: bool = True) -> Plan:
+def decide(snapshot: Snapshot, policy: Policy, explains: Explains = Explains.ALL) -> Plan:
     """Decide what starts, who is preempted, who waits, and why, at the snapshot's instant.
 
     Args:
         snapshot: the state of one cluster. It is left as it was.
         policy: the cluster's knobs.
-        only_news: waits of which the snapshot was told already (`Snapshot.tell`) are left out, and so are figures,
-            places and the order; otherwise everything is explained.
-        with_sentences: otherwise reasons are codes, with the numbers that whoever carries the plan out needs.
+        explains: what the plan says beside what is to be done.
 
     Raises:
         ValueError: the snapshot was built for another lookback, half-life or order among the tree.
     """
     _check(snapshot, policy)
-    if only_news and (is_still(snapshot, policy) or is_idle(snapshot, policy)):
+    is_brief = explains is not Explains.ALL
+    if is_brief and (is_still(snapshot, policy, explains) or is_idle(snapshot, policy, explains)):
         return Plan(now_s=snapshot.now_s, decisions=(), order=(), figures={})
-    one_pass = Pass(snapshot, policy, only_news=only_news, with_sentences=with_sentences)
+    one_pass = Pass(snapshot, policy, explains)
     try:
         is_quiet = one_pass.is_quiet()
         if not is_quiet:
@@ -60,18 +59,19 @@ def decide(snapshot: Snapshot, policy: Policy, *, only_news: bool = False, with_
             one_pass.keep_promises()
             one_pass.start_funded()
             one_pass.start_unallocated()
-        one_pass.explain_waits()
-        figures = {} if only_news else snapshot.tree.figures(snapshot.now_s)
+        if explains is not Explains.NOTHING:
+            one_pass.explain_waits()
+        figures = {} if is_brief else snapshot.tree.figures(snapshot.now_s)
     finally:
         one_pass.trial.roll_back()
     if is_quiet and not one_pass.decisions:
-        note_still(snapshot, policy, one_pass.trial.reaches.compared())
+        note_still(snapshot, policy, explains, one_pass.trial.reaches.compared())
     return Plan(
         now_s=snapshot.now_s,
         decisions=tuple(one_pass.decisions),
-        order=() if only_news else tuple(workload.id for workload, _ in one_pass.waiting),
+        order=() if is_brief else tuple(workload.id for workload, _ in one_pass.waiting),
         figures=figures,
-        next_change_s=None if only_news else _next_change_s(snapshot),
+        next_change_s=None if is_brief else _next_change_s(snapshot),
         is_settled=one_pass.is_settled,
     )
 
@@ -109,20 +109,21 @@ def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
 class Pass:
     """The decisions of one pass, on a trial that is rolled back by the caller."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, only_news: bool, with_sentences: bool) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, explains: Explains) -> None:
         """Nothing is decided yet."""
-        self._only_news = only_news
+        self._explains = explains
+        is_brief = explains is not Explains.ALL
         self.snapshot = snapshot
         self.policy = policy
-        self.trial = Trial(snapshot, policy, for_all=not only_news)
-        self.explainer = Explainer(self.trial, with_figures=not only_news, with_sentences=with_sentences)
+        self.trial = Trial(snapshot, policy, for_all=not is_brief)
+        self.explainer = Explainer(self.trial, explains)
         self.decisions: list[Decision] = []
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
         self.codes = WaitingCodes(self.trial)
         self._place = 0
         self._failed: dict[str, tuple[int, list[Workload]]] = {}
         self._placed: set[str] = set()
-        self._may_skip = only_news and self.codes.are_grouped  # nobody is to know who waits at which place
+        self._may_skip = is_brief and self.codes.are_grouped  # nobody is to know who waits at which place
         self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
         self._is_anybody_left = True
         self.is_settled = False  # whether nobody could be moved by another pass
@@ -188,9 +189,13 @@ class Pass:
                 self.trial.start_claimed(workload, claim)
             else:
                 self._placed.add(workload.id)
-                if not self._only_news or snapshot.told.get(workload.id) != Code.WAITING_VICTIMS:
-                    reason = self.explainer.still_claims(claim.holdings, claim.waits_for)
-                    self._say(workload.id, Action.WAIT, reason)
+                self._say_still_claims(claim)
+
+    def _say_still_claims(self, claim: Claim) -> None:
+        if self._explains is Explains.NOTHING:
+            return
+        if self._explains is Explains.ALL or self.snapshot.told.get(claim.workload) != Code.WAITING_VICTIMS:
+            self._say(claim.workload, Action.WAIT, self.explainer.still_claims(claim.holdings, claim.waits_for))
 
     # --- 3 --------------------------------------------------------------------------------------------------------
 
@@ -456,7 +461,8 @@ class Pass:
         if self._may_skip:
             self.decisions += waits.news()
         else:
-            self.decisions += waits.decisions(self.waiting, self.snapshot.told if self._only_news else None)
+            told = None if self._explains is Explains.ALL else self.snapshot.told
+            self.decisions += waits.decisions(self.waiting, told)
 
 
 def _asks_no_more(one: Workload, other: Workload) -> bool:

@@ -7,6 +7,7 @@ in the numbers, on the caller's clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from . import part_words
@@ -79,16 +80,30 @@ def places(holdings: Mapping[str, int]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{names[0]} and {len(names) - 1} other nodes"
 
 
+class Explains(Enum):
+    """What a plan says beside what is to be done.
+
+    Attributes:
+        ALL: why each workload waits and what starts, with the figures of its levels; places, figures and the order.
+        NEWS: only why those wait who were told another code last (`Snapshot.tell`), and why what is done is done.
+        NOTHING: codes alone, of what is done: somebody asks what will be, and not why.
+    """
+
+    ALL = "all"
+    NEWS = "news"
+    NOTHING = "nothing"
+
+
 class Explainer:
     """Writes the reasons of one pass. What workloads of one leaf have in common is worked out once.
 
-    Without sentences, what starts, is preempted or waits has its code, and the numbers by which a plan is carried out.
+    Where nothing is explained, what is done has its code, and the numbers by which a plan is carried out.
     """
 
-    def __init__(self, trial: Trial, *, with_figures: bool, with_sentences: bool = True) -> None:
-        """Explain what this trial decides; what starts and waits, with the figures of its levels or without them."""
-        self._with_figures = with_figures
-        self.with_sentences = with_sentences
+    def __init__(self, trial: Trial, explains: Explains) -> None:
+        """Explain what this trial decides."""
+        self._with_figures = explains is Explains.ALL
+        self._says_why = explains is not Explains.NOTHING
         self._trial = trial
         self._snapshot = trial.snapshot
         self._levels: dict[tuple[str, bool, int], tuple[list[dict[str, Any]], str]] = {}
@@ -166,7 +181,7 @@ class Explainer:
 
     def started(self, workload: Workload, holdings: Mapping[str, int], is_funded: bool) -> Reason:
         """It holds its devices from now on."""
-        if not self.with_sentences:
+        if not self._says_why:
             return CODE_ALONE[Code.STARTED]
         numbers: dict[str, Any] = {}
         if self._with_figures:
@@ -187,7 +202,7 @@ class Explainer:
     def still_claims(self, holdings: Mapping[str, int], waits_for: Sequence[str]) -> Reason:
         """It still waits until its devices are left."""
         numbers = {"waits_for": list(waits_for), "holdings": dict(holdings)}
-        if not self.with_sentences:
+        if not self._says_why:
             return Reason(Code.WAITING_VICTIMS, "", numbers)
         gone_by_s = [
             run.leave_by_s
@@ -201,7 +216,7 @@ class Explainer:
 
     def preempted(self, claimant: Claimant, victim: HeldRun, code: Code) -> Reason:
         """A run was told to leave for a workload, with both sides' numbers."""
-        if not self.with_sentences:
+        if not self._says_why:
             return CODE_ALONE[code]
         snapshot = self._snapshot
         by = claimant.workload.id
@@ -261,7 +276,7 @@ class Explainer:
 
     def promised(self, workload: Workload, holdings: Mapping[str, int], at_s: int, counts_on: Sequence[str]) -> Reason:
         """From that instant on these devices are its own."""
-        if not self.with_sentences:
+        if not self._says_why:
             return Reason(Code.WAITING_CAPACITY, "", {"at_s": at_s, "counts_on": counts_on}, at_s)
         size = amount(self._snapshot, sum(holdings.values()))
         numbers = {
@@ -282,8 +297,6 @@ class Explainer:
 
     def waits(self, workload: Workload, code: Code, at_s: int | None) -> Reason:
         """Why a workload was left waiting; shared by all of its shape and leaf."""
-        if not self.with_sentences:
-            return CODE_ALONE[code]
         snapshot = self._snapshot
         is_funded = workload.min_runtime_s > 0
         numbers: dict[str, Any] = {"size_milli": workload.size_milli, "free_milli": snapshot.nodes.free_milli}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from .explain import Explains
 from .policy import Policy
 from .queues import Group
 from .quiet import has_to_act, may_start_unallocated
@@ -24,6 +25,7 @@ class Still(NamedTuple):
 
     Attributes:
         policy: by which it decided.
+        explains: and what it said.
         moves: how often nodes, and what waits or was told, had changed.
         edits: how often budgets had: what is closed, and shares and cells.
         compared: how siblings compared; figures count by nothing else.
@@ -31,19 +33,20 @@ class Still(NamedTuple):
     """
 
     policy: Policy
+    explains: Explains
     moves: tuple[int, int]
     edits: int
     compared: list[tuple[Level, int]]
     until_s: int
 
 
-def note_still(snapshot: Snapshot, policy: Policy, compared: list[tuple[Level, int]]) -> None:
-    """A pass found nothing to do, and all who wait know why, as siblings compared then (`comparisons`)."""
+def note_still(snapshot: Snapshot, policy: Policy, explains: Explains, compared: list[tuple[Level, int]]) -> None:
+    """A pass found nothing to do, and all who wait know why if they are to; siblings compared so (`comparisons`)."""
     until_s = min([promise.at_s for promise in snapshot.reservations.values()], default=FOR_EVER_S)
-    snapshot.still = Still(policy, _moves(snapshot), snapshot.tree.edits, compared, until_s)
+    snapshot.still = Still(policy, explains, _moves(snapshot), snapshot.tree.edits, compared, until_s)
 
 
-def is_still(snapshot: Snapshot, policy: Policy) -> bool:
+def is_still(snapshot: Snapshot, policy: Policy, explains: Explains) -> bool:
     """Whether it is as it was when that was noted last, so that a pass would find nothing to do again."""
     still: Still | None = snapshot.still
     return (
@@ -51,12 +54,13 @@ def is_still(snapshot: Snapshot, policy: Policy) -> bool:
         and still.moves == _moves(snapshot)
         and snapshot.now_s < still.until_s
         and still.policy is policy
+        and still.explains is explains
         and still.edits == snapshot.tree.edits
         and still.compared == comparisons(snapshot)
     )
 
 
-def is_idle(snapshot: Snapshot, policy: Policy) -> bool:
+def is_idle(snapshot: Snapshot, policy: Policy, explains: Explains) -> bool:
     """Whether a pass would plainly find nothing to do and nothing to say, as nothing waits that could be placed.
 
     Who has a claim waits for victims to leave, and what is unallocated for room. So it often is where contracts find
@@ -68,6 +72,8 @@ def is_idle(snapshot: Snapshot, policy: Policy) -> bool:
         return False
     if has_to_act(snapshot) or may_start_unallocated(snapshot):
         return False
+    if explains is Explains.NOTHING:
+        return True
     codes = codes_of_sizes(snapshot)
     return codes == snapshot.size_codes and all(_is_told(group, codes) for group in snapshot.stirred.unallocated)
 

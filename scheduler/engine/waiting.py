@@ -416,7 +416,7 @@ class Waits:
         if promise is not None:
             return self._explainer.waits(workload, code, promise.at_s)
         at_s = None
-        if self._explainer.with_sentences and self._codes.is_any_certain(workload):
+        if self._codes.is_any_certain(workload):
             at_s = self._codes.certain_at_s(workload)
         return self._explainer.waits(workload, code, at_s)
 

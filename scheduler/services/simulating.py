@@ -189,7 +189,7 @@ def _outcome(part: SimulationPart) -> tuple[Mapping[str, Any], bytes | None]:
         return _measured(part), None
     seed = part.change.get("seed", 0)
     scenario = changed(scenario_of(simulation), part.change, Random(seed) if seed else None)
-    outcome = simulate(scenario, on_progress=_Reporter(part, scenario), with_sentences=False)
+    outcome = simulate(scenario, on_progress=_Reporter(part, scenario), is_explained=False)
     told = figures(outcome)
     if simulation.measured is not None and not part.change and not simulation.asked.get("more"):
         told["off"] = wait_error(simulation.measured, outcome)

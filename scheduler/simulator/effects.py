@@ -55,14 +55,15 @@ class Effects:
     """
 
     def __init__(
-        self, scenario: Scenario, crowds: Mapping[str, Crowd] | None = None, *, with_sentences: bool = True
+        self, scenario: Scenario, crowds: Mapping[str, Crowd] | None = None, *, is_explained: bool = True
     ) -> None:
         """An idle cluster with its past; `crowds` contended inside leaves before, where that is known.
 
-        Where nobody reads why things were decided, reasons are to be `with_sentences` no more.
+        Where nobody reads why things were decided, it need not be `is_explained`: then no decisions are written down.
         """
         self.scenario = scenario
         self.policy = scenario.policy
+        self._is_explained = is_explained
         self.now_s = 0
         leaf_order = None
         if scenario.scheduler == "contracts":  # the others have orders of their own, and no leaves
@@ -89,7 +90,7 @@ class Effects:
         self.jobs = {job.id: JobRecord(job) for job in scenario.jobs}
         self.runs: dict[str, RunRecord] = {}
         self.outcome = Outcome(scenario, jobs=list(self.jobs.values()))
-        self.scheduler = scheduler_for(scenario, self.snapshot, self.jobs, self.runs, with_sentences=with_sentences)
+        self.scheduler = scheduler_for(scenario, self.snapshot, self.jobs, self.runs, is_explained=is_explained)
         self.ended = 0
         self.heap: list[tuple[int, int, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -104,6 +105,8 @@ class Effects:
         self._sequence += 1
 
     def _log(self, workload: str, action: str, reason: Reason) -> None:
+        if not self._is_explained:
+            return
         self.jobs[workload].reason = reason
         self.outcome.decisions.append(LoggedDecision(self.now_s, workload, action, reason))
 

@@ -226,7 +226,7 @@ class Ahead(World):
     def __init__(self, present: Present, scenario: Scenario, wanted: set[str]) -> None:
         """Take over runs, plans and promises."""
         self._standing = {each.id: each for each in present.work}
-        super().__init__(scenario, crowds=present.crowds, with_sentences=False)
+        super().__init__(scenario, crowds=present.crowds, is_explained=False)
         self.wanted = wanted
         self.started: dict[str, int] = {}
         for each in present.work:

@@ -75,7 +75,7 @@ class SampledWorld(World):
 
     def __init__(self, scenario: Scenario, on_progress: Progress | None = None) -> None:
         """Look from the start. Nobody reads why something was decided."""
-        super().__init__(scenario, on_progress, with_sentences=False)
+        super().__init__(scenario, on_progress, is_explained=False)
         self.samples: list[Sample] = []
         self._next_sample_s = SAMPLE_EVERY_S
 

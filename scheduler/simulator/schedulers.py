@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from scheduler.engine import Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, whole_order
+from scheduler.engine import Explains, Plan, Policy, Reason, Snapshot, comparisons, decide, refusal_in, whole_order
 
 from .auctioning import Themis
 from .backfill import Easy
@@ -67,9 +67,9 @@ class Scheduler(Protocol):
 class Contracts:
     """The engine (semantics.md)."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, with_sentences: bool) -> None:
-        """Decide by a policy about what the snapshot says; reasons are with sentences, or codes alone."""
-        self._with_sentences = with_sentences
+    def __init__(self, snapshot: Snapshot, policy: Policy, *, is_explained: bool) -> None:
+        """Decide by a policy about what the snapshot says, and say why or not."""
+        self._explains = Explains.NEWS if is_explained else Explains.NOTHING
         self._snapshot = snapshot
         self._policy = policy
         self._has_margin = bool(policy.swap_margin)
@@ -96,7 +96,7 @@ class Contracts:
     def decide(self, told: Mapping[str, str]) -> Plan:
         """A pass of the engine."""
         self._has_decided = True
-        return decide(self._snapshot, self._policy, only_news=True, with_sentences=self._with_sentences)
+        return decide(self._snapshot, self._policy, self._explains)
 
     def moves_at_s(self, from_s: int, event_s: int) -> int:
         """Figures move while funded runs go on, and count by how siblings compare."""
@@ -122,7 +122,7 @@ def scheduler_for(
     jobs: Mapping[str, JobRecord],
     runs: Mapping[str, RunRecord],
     *,
-    with_sentences: bool,
+    is_explained: bool,
 ) -> Scheduler:
     """The one that a scenario names.
 
@@ -131,8 +131,8 @@ def scheduler_for(
         snapshot: the world's, kept up to date by it.
         jobs: every workload by id, with its progress; the world's.
         runs: the runs that have not ended, by id; the world's.
-        with_sentences: whether the engine says in sentences why; the plain ones always do.
+        is_explained: whether the engine says why; the plain ones always do.
     """
     if scenario.scheduler == "contracts":
-        return Contracts(snapshot, scenario.policy, with_sentences=with_sentences)
+        return Contracts(snapshot, scenario.policy, is_explained=is_explained)
     return BASELINES[scenario.scheduler](View(scenario, snapshot, jobs, runs))

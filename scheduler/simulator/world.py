@@ -35,9 +35,9 @@ YOUNG = 50_000
 """New objects between two looks of the collector of cycles, while a simulation runs."""
 
 
-def simulate(scenario: Scenario, on_progress: Progress | None = None, *, with_sentences: bool = True) -> Outcome:
-    """Run a scenario to its end. Without sentences, which cost time, what was decided has its codes alone."""
-    world = World(scenario, on_progress, with_sentences=with_sentences)
+def simulate(scenario: Scenario, on_progress: Progress | None = None, *, is_explained: bool = True) -> Outcome:
+    """Run a scenario to its end. Unless it is explained, which costs time, nothing is written down of decisions."""
+    world = World(scenario, on_progress, is_explained=is_explained)
     world.run()
     return world.outcome
 
@@ -74,10 +74,10 @@ class World(Effects):
         on_progress: Progress | None = None,
         *,
         crowds: Mapping[str, Crowd] | None = None,
-        with_sentences: bool = True,
+        is_explained: bool = True,
     ) -> None:
         """Everything from outside is on the heap; nothing has happened yet."""
-        super().__init__(scenario, crowds, with_sentences=with_sentences)
+        super().__init__(scenario, crowds, is_explained=is_explained)
         self._on_progress = on_progress
         self._fill_heap()
 

@@ -86,7 +86,7 @@ def test_sampling_changes_nothing() -> None:
     ]
     sampled = SampledWorld(scenario(rows))
     sampled.run()
-    assert as_json(sampled.outcome) == as_json(simulate(scenario(rows), with_sentences=False))
+    assert as_json(sampled.outcome) == as_json(simulate(scenario(rows), is_explained=False))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from scheduler.engine import (
     Action,
     CellCounts,
     Decision,
+    Explains,
     LeafUse,
     Node,
     Plan,
@@ -281,7 +282,7 @@ class WatchedWorld(World):
             told = self.snapshot.told
             news = [
                 each
-                for each in decide(self.snapshot, self.policy, only_news=True).decisions
+                for each in decide(self.snapshot, self.policy, Explains.NEWS).decisions
                 if each.action is not Action.WAIT or told.get(each.workload) != each.reason.code
             ]
             assert news == [], f"at {self.now_s}: not settled, {news}"

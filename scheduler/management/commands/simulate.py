@@ -67,7 +67,7 @@ class Command(CommandOnFiles):
             scenario = replace(scenario, spreading_cost=options["spreading_cost"] == "yes")
         if said := counts_devices_alone(scenario, scenario.scheduler):
             self.stderr.write(said)
-        outcome = simulate(scenario, with_sentences=options["json"])
+        outcome = simulate(scenario, is_explained=options["json"])
         if not options["json"]:
             print_result(self.stdout.write, outcome)
             return

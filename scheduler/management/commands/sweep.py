@@ -202,4 +202,4 @@ def _csv(knob: Knob, lines: Sequence[Mapping[str, Any]], columns: Sequence[str])
 
 def _run(scenario: Scenario, change: Mapping[str, Any]) -> dict[str, Any]:
     seed = change["seed"]
-    return figures(simulate(changed(scenario, change, Random(seed) if seed else None), with_sentences=False))
+    return figures(simulate(changed(scenario, change, Random(seed) if seed else None), is_explained=False))

@@ -45,7 +45,7 @@ def carry_out(experiment: Experiment, chance: Chance) -> Figures:
     )
     scenario = invented.scenario
     scenario["policy"]["scheduler"] = experiment.scheduler
-    outcome = simulate(parse(json.dumps(scenario)), with_sentences=False)
+    outcome = simulate(parse(json.dumps(scenario)), is_explained=False)
     return measure(outcome, bursty=invented.bursty, patience_s=round(experiment.assume.patience_h * HOUR_S))
 
 
