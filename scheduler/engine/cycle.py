@@ -22,8 +22,7 @@ from .placing import place_on_free
 from .policies.locality import TWICE
 from .policy import HOLDING_ORDERS, Policy
 from .preemption import Claimant, Taking, find_taking
-from .queues import Group
-from .quiet import has_to_act, may_move_funded, may_move_of, may_start_unallocated, note_failure
+from .quiet import Movers, has_to_act, may_start_unallocated, note_failure
 from .reasons import Code
 from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
@@ -124,10 +123,8 @@ class Pass:
         self._failed: dict[str, tuple[int, list[Workload]]] = {}
         self._placed: set[str] = set()
         self._may_skip = is_brief and self.codes.are_grouped  # nobody is to know who waits at which place
-        self._looked_at: tuple[int, int] | None = None  # changes and promises when it was asked who might move
-        self._is_anybody_left = True
+        self._movers = Movers(self.trial)
         self.is_settled = False  # whether nobody could be moved by another pass
-        self._may_move: dict[Group, bool] = {}
 
     def _say(self, workload_id: str, action: Action, reason: Reason) -> None:
         self.decisions.append(Decision(workload=workload_id, action=action, reason=reason))
@@ -138,9 +135,7 @@ class Pass:
             return False
         if has_to_act(self.snapshot):
             return False
-        self._is_anybody_left = may_move_funded(self.trial)
-        self._looked_at = self.trial.changes, self.trial.promises
-        return not self._is_anybody_left and not may_start_unallocated(self.snapshot)
+        return not self._movers.are_any() and not may_start_unallocated(self.snapshot)
 
     # --- 1 --------------------------------------------------------------------------------------------------------
 
@@ -238,10 +233,10 @@ class Pass:
         walk = funded_walk(self.snapshot)
         while (workload := walk.next()) is not None:
             if self._may_skip:
-                if not self._may_anybody_move():
+                if not self._movers.are_any():
                     self.is_settled = True
                     return
-                if not self._may_any_move_in(workload.leaf):
+                if not self._movers.are_any_in(workload.leaf):
                     if not walk.pass_over_leaf():  # another leaf is its equal, and may come next
                         walk.pass_over()
                     continue
@@ -258,37 +253,17 @@ class Pass:
             self._promise(workload)
             self.waiting.append((workload, self._place))
             walk.pass_over(self._fails_like_another if self._may_skip and self._are_all_promised() else None)
-        self.is_settled = self._may_skip and not self._may_anybody_move()
+        self.is_settled = self._may_skip and not self._movers.are_any()
 
     def _are_all_promised(self) -> bool:
         """Whether nobody else will be promised anything."""
         return len(self.snapshot.reservations) >= self.policy.reservations
 
-    def _may_anybody_move(self) -> bool:
-        """Whether anybody funded might be placed or promised something, as things stand now."""
-        state = self.trial.changes, self.trial.promises
-        if state != self._looked_at:
-            self._looked_at = state
-            self._may_move.clear()
-            self._is_anybody_left = may_move_funded(self.trial)
-        return self._is_anybody_left
-
-    def _may_any_move_in(self, leaf_id: str) -> bool:
-        """Whether anybody of a leaf might."""
-        return any(map(self._may_any_move_of, self.snapshot.queues[leaf_id].funded_groups.values()))
-
-    def _may_any_move_of(self, group: Group) -> bool:
-        """Whether anybody of a group might."""
-        found = self._may_move.get(group)
-        if found is None:
-            found = self._may_move[group] = may_move_of(self.trial, group)
-        return found
-
     def _is_passed_over(self, workload: Workload) -> bool:
         """Whether a workload was placed already, or nobody like it might be."""
         if workload.id in self._placed:
             return True
-        return not self._may_any_move_of(self.snapshot.queues[workload.leaf].group(workload))
+        return not self._movers.are_any_of(self.snapshot.queues[workload.leaf].group(workload))
 
     def _fails_like_another(self, workload: Workload) -> bool:
         """Whether one of its leaf that asked for no more has failed, and nothing changed since."""

@@ -6,7 +6,7 @@ snapshot from pass to pass, beside the log of changed nodes; without that memory
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .admission import reason_to_hold
@@ -69,19 +69,65 @@ class Calm(NamedTuple):
     without: tuple[str, ...]
 
 
-def may_move_funded(trial: Trial) -> bool:
-    """Whether anybody funded might be placed, promised something, or promised it earlier."""
-    snapshot = trial.snapshot
-    if not snapshot.stirred.funded:
-        return False
-    are_few = len(snapshot.stirred.funded) <= FEW_GROUPS
-    groups = None if are_few else _unsettled(trial)
-    if groups is None:
-        groups = list(reversed(snapshot.stirred.funded))  # who came last likely may, the others had their turn
-    if _may_any_start(trial, groups):
-        return True
-    snapshot.calm = None if are_few else _calm(trial, groups)
-    return any(_may_move(trial, promise) for promise in snapshot.reservations.values())
+class Movers:
+    """Who of the funded might be placed, promised something, or promised it earlier, as things stand in a pass.
+
+    What was found out is kept until the trial changes.
+    """
+
+    __slots__ = ("_asked_at", "_is_any", "_may", "_perhaps", "_trial")
+
+    def __init__(self, trial: Trial) -> None:
+        """Nothing was asked yet."""
+        self._trial = trial
+        self._asked_at: tuple[int, int] | None = None  # the trial's changes and promises
+        self._is_any = False
+        self._perhaps: frozenset[Group] | None = None  # nobody of other groups might be placed; None: not known
+        self._may: dict[Group, bool] = {}
+
+    def are_any(self) -> bool:
+        """Whether anybody might."""
+        state = self._trial.changes, self._trial.promises
+        if state != self._asked_at:
+            self._asked_at = state
+            self._may.clear()
+            self._is_any = self._look()
+        return self._is_any
+
+    def are_any_in(self, leaf_id: str) -> bool:
+        """Whether anybody of a leaf might; to be asked while there are any."""
+        return any(map(self.are_any_of, self._trial.snapshot.queues[leaf_id].funded_groups.values()))
+
+    def are_any_of(self, group: Group) -> bool:
+        """Whether anybody of a group might, likewise."""
+        found = self._may.get(group)
+        if found is None:
+            is_perhaps = self._perhaps is None or group in self._perhaps
+            is_found = is_perhaps and _first_to_start(self._trial, [group]) is not None
+            found = self._may[group] = is_found or self._is_promise_moved(group)
+        return found
+
+    def _look(self) -> bool:
+        snapshot = self._trial.snapshot
+        self._perhaps = None
+        if not snapshot.stirred.funded:
+            return False
+        are_few = len(snapshot.stirred.funded) <= FEW_GROUPS
+        groups = None if are_few else _unsettled(self._trial)
+        if groups is None:
+            groups = list(reversed(snapshot.stirred.funded))  # who came last likely may, the others had their turn
+        first = _first_to_start(self._trial, groups)
+        if first is not None:
+            self._perhaps = frozenset(groups[first:])
+            self._may[groups[first]] = True
+            return True
+        self._perhaps = frozenset()
+        snapshot.calm = None if are_few else _calm(self._trial, groups)
+        return any(_may_move(self._trial, promise) for promise in snapshot.reservations.values())
+
+    def _is_promise_moved(self, group: Group) -> bool:
+        members, promises = group.members, self._trial.snapshot.reservations
+        return any(_may_move(self._trial, promise) for name, promise in promises.items() if name in members)
 
 
 def _calm(trial: Trial, looked_at: Iterable[Group]) -> Calm:
@@ -189,14 +235,6 @@ class _Room(NamedTuple):
         return not trial.reaches.of(workload).beaten.isdisjoint(self.leaves)
 
 
-def may_move_of(trial: Trial, group: Group) -> bool:
-    """The same of one group."""
-    if _may_any_start(trial, [group]):
-        return True
-    promises = trial.snapshot.reservations
-    return any(_may_move(trial, promises[name]) for name in promises.keys() & group.members.keys())
-
-
 def may_start_unallocated(snapshot: Snapshot) -> bool:
     """Whether anybody unallocated might fit on what is free."""
     nodes = snapshot.nodes
@@ -239,32 +277,32 @@ def _may_move(trial: Trial, promise: Reservation) -> bool:
     return may_be_earlier(trial, trial.snapshot.queued[promise.workload])
 
 
-def _may_any_start(trial: Trial, groups: Iterable[Group]) -> bool:
-    """Whether one of some funded groups might be placed now, or be promised something."""
+def _first_to_start(trial: Trial, groups: Sequence[Group]) -> int | None:
+    """The index of the first of some funded groups that might be placed now, or be promised something."""
     snapshot, reaches = trial.snapshot, trial.reaches
     nodes = snapshot.nodes
     largest_milli = max(nodes.by_free, default=0)
     is_promise_free = len(snapshot.reservations) < trial.policy.reservations
     has_cells = bool(snapshot.tree.tenants)
-    for group in groups:
+    for index, group in enumerate(groups):
         size_milli = group.size_milli
         if group.failure is None and largest_milli and _may_fit_free(nodes, largest_milli, size_milli):
-            return True
+            return index
         if group.failure is None and group.may_spread and nodes.free_milli >= size_milli:
-            return True
+            return index
         if group.is_particular or size_milli < DEVICE_MILLI:
             workload = group.any()
             if is_promise_free and is_any_certain(trial, workload):
-                return True
+                return index
             is_within_reach = not is_out_of_reach(trial, workload)
         else:
             reach = reaches.of_group(group)
             if is_promise_free and reach.has_ever(snapshot, size_milli):
-                return True
+                return index
             is_within_reach = reach.has_now(snapshot, size_milli) or (has_cells and _is_on_others_cell(snapshot, group))
         if is_within_reach and not _fails_still(trial, group):
-            return True
-    return False
+            return index
+    return None
 
 
 def _is_on_others_cell(snapshot: Snapshot, group: Group) -> bool:
