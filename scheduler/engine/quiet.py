@@ -292,15 +292,16 @@ def _first_to_start(trial: Trial, groups: Sequence[Group]) -> int | None:
             return index
         if group.is_particular or size_milli < DEVICE_MILLI:
             workload = group.any()
+            if not is_out_of_reach(trial, workload) and not _fails_still(trial, group):
+                return index
             if is_promise_free and is_any_certain(trial, workload):
                 return index
-            is_within_reach = not is_out_of_reach(trial, workload)
-        else:
-            reach = reaches.of_group(group)
-            if is_promise_free and reach.has_ever(snapshot, size_milli):
-                return index
-            is_within_reach = reach.has_now(snapshot, size_milli) or (has_cells and _is_on_others_cell(snapshot, group))
+            continue
+        reach = reaches.of_group(group)
+        is_within_reach = reach.has_now(snapshot, size_milli) or (has_cells and _is_on_others_cell(snapshot, group))
         if is_within_reach and not _fails_still(trial, group):
+            return index
+        if is_promise_free and reach.has_ever(snapshot, size_milli):
             return index
     return None
 
