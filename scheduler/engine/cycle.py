@@ -28,18 +28,23 @@ from .reservations import Certain, is_unfit, may_be_earlier
 from .snapshot import Snapshot
 from .sparing import attempts
 from .still import is_idle, is_still, note_still
-from .trial import Trial
+from .trial import RunNames, Trial, starting
 from .values import Action, Claim, Decision, Plan, Reason, Reservation, Workload
 from .waiting import WaitingCodes, Waits
 
 
-def decide(snapshot: Snapshot, policy: Policy, explains: Explains = Explains.ALL) -> Plan:
+def decide(
+    snapshot: Snapshot, policy: Policy, explains: Explains = Explains.ALL, keeps_as: RunNames | None = None
+) -> Plan:
     """Decide what starts, who is preempted, who waits, and why, at the snapshot's instant.
 
     Args:
-        snapshot: the state of one cluster. It is left as it was.
+        snapshot: the state of one cluster. It is left as it was, but where the plan is kept.
         policy: the cluster's knobs.
         explains: what the plan says beside what is to be done.
+        keeps_as: given by who keeps this snapshot and will carry out the whole plan: what runs that start are called.
+            Then the snapshot may be left as the plan makes it (`Plan.is_kept`). It still is to be told of starts
+            (`Snapshot.dequeue`, `Snapshot.confirm`), and of what else those who leave have to do.
 
     Raises:
         ValueError: the snapshot was built for another lookback, half-life or order among the tree.
@@ -48,7 +53,8 @@ def decide(snapshot: Snapshot, policy: Policy, explains: Explains = Explains.ALL
     is_brief = explains is not Explains.ALL
     if is_brief and (is_still(snapshot, policy, explains) or is_idle(snapshot, policy, explains)):
         return Plan(now_s=snapshot.now_s, decisions=(), order=(), figures={})
-    one_pass = Pass(snapshot, policy, explains)
+    one_pass = Pass(snapshot, policy, explains, keeps_as or starting)
+    is_kept = False
     try:
         is_quiet = one_pass.is_quiet()
         if not is_quiet:
@@ -61,8 +67,12 @@ def decide(snapshot: Snapshot, policy: Policy, explains: Explains = Explains.ALL
         if explains is not Explains.NOTHING:
             one_pass.explain_waits()
         figures = {} if is_brief else snapshot.tree.figures(snapshot.now_s)
+        is_kept = keeps_as is not None and not one_pass.has_taken_out
     finally:
-        one_pass.trial.roll_back()
+        if is_kept:
+            one_pass.trial.keep()
+        else:
+            one_pass.trial.roll_back()
     if is_quiet and not one_pass.decisions:
         note_still(snapshot, policy, explains, one_pass.trial.reaches.compared())
     return Plan(
@@ -72,6 +82,7 @@ def decide(snapshot: Snapshot, policy: Policy, explains: Explains = Explains.ALL
         figures=figures,
         next_change_s=None if is_brief else _next_change_s(snapshot),
         is_settled=one_pass.is_settled,
+        is_kept=is_kept,
     )
 
 
@@ -106,19 +117,20 @@ def order(snapshot: Snapshot, policy: Policy) -> tuple[str, ...]:
 
 
 class Pass:
-    """The decisions of one pass, on a trial that is rolled back by the caller."""
+    """The decisions of one pass, on a trial that is rolled back or kept by the caller."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, explains: Explains) -> None:
+    def __init__(self, snapshot: Snapshot, policy: Policy, explains: Explains, names: RunNames) -> None:
         """Nothing is decided yet."""
         self._explains = explains
         is_brief = explains is not Explains.ALL
         self.snapshot = snapshot
         self.policy = policy
-        self.trial = Trial(snapshot, policy, for_all=not is_brief)
+        self.trial = Trial(snapshot, policy, for_all=not is_brief, names=names)
         self.explainer = Explainer(self.trial, explains)
         self.decisions: list[Decision] = []
         self.waiting: list[tuple[Workload, int]] = []  # with its place in the order
         self.codes = WaitingCodes(self.trial)
+        self.has_taken_out = False  # whether anybody was held, or released
         self._place = 0
         self._failed: dict[str, tuple[int, list[Workload]]] = {}
         self._placed: set[str] = set()
@@ -147,6 +159,7 @@ class Pass:
         for workload in sorted(snapshot.held.values(), key=lambda each: each.id):
             if reason_to_hold(snapshot, workload) is None:
                 self.trial.put_back(workload)
+                self.has_taken_out = True
                 self._say(workload.id, Action.RELEASE, self.explainer.released(workload))
         stopped = [
             (workload, code)
@@ -157,6 +170,7 @@ class Pass:
         for workload, code in sorted(stopped, key=lambda each: each[0].id):
             self._end_plans_of(workload)
             self.trial.take_out(workload.id)
+            self.has_taken_out = True
             self._say(workload.id, Action.HOLD, self.explainer.held(workload, code))
 
     def _end_plans_of(self, workload: Workload) -> None:

@@ -33,6 +33,7 @@ from .values import (
     Packing,
     Reservation,
     Run,
+    Service,
     Workload,
     urgency_of,
 )
@@ -390,7 +391,7 @@ class Snapshot(Holdings):
             self.drop_reservation(workload_id)
         if workload_id in self.claims:
             self._forget_claim(workload_id)
-        else:
+        elif workload_id in self.stirred.group_of:  # whom a pass placed has left it
             self.leave_group(self.queued[workload_id])
         workload = self.queued.pop(workload_id)
         queue = self.queues[workload.leaf]
@@ -446,16 +447,30 @@ class Snapshot(Holdings):
         """
         held = HeldRun(run, self.leaf(run.leaf))
         self.occupy(held)
-        for node in held.leaf.line:
-            window = node.account.window(funded=held.funded)
-            window.bring_to(self.now_s)
-            window.hold_since(held.size_milli, held.started_s)
         if held.funded and held.leave_by_s is None:
             self.commit(held.leaf, held.size_milli * held.min_runtime_s)
+        self._count_from_start(held)
         if held.running_s is not None:
             self._run_contract(held, held.running_s)
         self._contend(held.leaf.id, +1)
         self._rank_run(held)
+
+    def confirm(self, run_id: str, service: Service) -> None:
+        """A run that a pass put on its nodes, and committed for, holds its devices from now.
+
+        `service` is by what its leaf orders it.
+        """
+        held = self.runs[run_id]
+        held.service = service
+        self._count_from_start(held)
+        self._contend(held.leaf.id, +1)
+        self._rank_run(held)
+
+    def _count_from_start(self, held: HeldRun) -> None:
+        for node in held.leaf.line:
+            window = node.account.window(funded=held.funded)
+            window.bring_to(self.now_s)
+            window.hold_since(held.size_milli, held.started_s)
 
     def begin(self, run_id: str) -> None:
         """Every rank of a run really runs: its contract begins now."""
@@ -469,7 +484,8 @@ class Snapshot(Holdings):
         run = self.runs[run_id]
         if run.funded:
             self._drop_contract(run)
-        self.mark_leaving(run, leave_by_s)
+        if run.leave_by_s != leave_by_s:  # else a pass has noted it
+            self.mark_leaving(run, leave_by_s)
 
     def end(self, run_id: str) -> None:
         """A run holds its devices no longer."""

@@ -1,4 +1,4 @@
-"""How a pass speculates: it changes the snapshot, and undoes all of it, whatever it comes to."""
+"""How a pass speculates: it changes the snapshot, and undoes all of it, or leaves to the caller what it came to."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ from .snapshot import Snapshot
 from .tree import TreeNode
 from .values import Claim, Reservation, Run, Workload
 
+RunNames = Callable[[str], str]
+"""The id of the run that a workload would start now."""
+
+
+def starting(workload_id: str) -> str:
+    """What a run is called that is only thought of."""
+    return f"starting: {workload_id}"
+
 
 class Trial:
-    """What one pass changes while it thinks. `roll_back` leaves the snapshot as it was."""
+    """What one pass changes while it thinks. `roll_back` leaves the snapshot as it was, `keep` as it came to be."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, for_all: bool = False) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, *, for_all: bool = False, names: RunNames = starting
+    ) -> None:
         """Begin to think; `for_all` says that everybody who waits will be told why."""
         self.snapshot = snapshot
         self.policy = policy
@@ -25,7 +35,9 @@ class Trial:
         self.reaches = Reaches(snapshot, policy.swap_margin, for_all=for_all)
         self.placed: list[str] = []
         """Workloads that were given devices, and so wait for none while this trial lasts."""
+        self._names = names
         self._undo: list[Callable[[], object]] = []
+        self._advances: list[tuple[TreeNode, int]] = []  # what leaves are taken to have used, in this pass alone
 
     def roll_back(self) -> None:
         """Undo everything, last change first. Who waits again by that has not joined the queue anew."""
@@ -34,6 +46,12 @@ class Trial:
         while self._undo:
             self._undo.pop()()
         stirred.joined = joined
+        self._take_advances_back()
+
+    def keep(self) -> None:
+        """Let stand what it came to. Runs that started are to be confirmed (`Snapshot.confirm`)."""
+        self._undo.clear()
+        self._take_advances_back()
 
     def start(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> None:
         """Let a workload hold devices, and count it at once (section 3, rule 5)."""
@@ -65,7 +83,7 @@ class Trial:
     def _starting(self, workload: Workload, holdings: Mapping[str, int], funded: bool) -> HeldRun:
         run = HeldRun(
             Run(
-                id=f"starting: {workload.id}",  # until the caller gives it a real one
+                id=self._names(workload.id),
                 workload=workload.id,
                 leaf=workload.leaf,
                 holdings=holdings,
@@ -149,13 +167,13 @@ class Trial:
         self._undo.append(lambda: self.snapshot.commit(leaf, -milli_s))
 
     def _add_uncharged(self, leaf: TreeNode, milli_s: int) -> None:
-        path = leaf.path
-        for node in path:
+        for node in leaf.path:
             node.account.extra_uncharged += milli_s
         self.reaches.forget_uncharged()
+        self._advances.append((leaf, milli_s))
 
-        def take_back() -> None:
-            for node in path:
+    def _take_advances_back(self) -> None:
+        for leaf, milli_s in self._advances:
+            for node in leaf.path:
                 node.account.extra_uncharged -= milli_s
-
-        self._undo.append(take_back)
+        self._advances.clear()

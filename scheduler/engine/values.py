@@ -357,3 +357,4 @@ class Plan:
     figures: Mapping[str, LevelFigures]
     next_change_s: int | None = None  # the next instant at which time alone could change the plan
     is_settled: bool = False  # a pass right after it would decide nothing: known of some plans that are asked for news
+    is_kept: bool = False  # the snapshot is as the plan makes it: known of some plans for who keeps one (`decide`)

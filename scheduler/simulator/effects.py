@@ -240,7 +240,7 @@ class Effects:
 
     # --- runs -----------------------------------------------------------------------------------------------------
 
-    def _start(self, decision: Decision) -> None:
+    def _start(self, decision: Decision, *, is_kept: bool) -> None:
         record = self.jobs[decision.workload]
         job = record.job
         if record.runs:
@@ -248,20 +248,22 @@ class Effects:
         if record.first_start_s is None:
             record.first_start_s = self.now_s
         self._forgive(record)
-        run = self._hold_devices(record, decision.holdings, decision.funded, self.now_s, None)
+        run = self._new_run(record, decision.holdings, decision.funded, self.now_s)
+        if is_kept:
+            self.snapshot.confirm(run.id, self._service(record))
+        else:
+            self._hold_devices(run, None)
         if job.startup_s:
             self._at(self.now_s + job.startup_s, ENDS, lambda: self._begin(run))
         else:
             self._begin(run)
 
-    def _hold_devices(
-        self, record: JobRecord, holdings: Mapping[str, int], funded: bool, start_s: int, running_s: int | None
-    ) -> RunRecord:
-        """A workload leaves the queue for a run that holds devices since `start_s`."""
+    def _new_run(self, record: JobRecord, holdings: Mapping[str, int], funded: bool, start_s: int) -> RunRecord:
+        """A workload leaves the queue for a run that is to hold devices since `start_s`."""
         job = record.job
         self.snapshot.dequeue(job.id)
         run = RunRecord(
-            id=f"{job.id}/{len(record.runs) + 1}",
+            id=record.next_run,
             job=record,
             start_s=start_s,
             holdings=holdings,
@@ -273,15 +275,21 @@ class Effects:
         self.runs[run.id] = run
         self.outcome.runs.append(run)
         record.state = "starting"
+        return run
+
+    def _hold_devices(self, run: RunRecord, running_s: int | None) -> None:
+        """A run holds its devices, and has really run since `running_s`, if it has."""
+        record = run.job
+        job = record.job
         self.snapshot.start(
             Run(
                 id=run.id,
                 workload=job.id,
                 leaf=job.leaf,
-                holdings=holdings,
-                funded=funded,
+                holdings=run.holdings,
+                funded=run.is_funded,
                 min_runtime_s=job.min_runtime_s,
-                started_s=start_s,
+                started_s=run.start_s,
                 running_s=running_s,
                 priority=job.priority,
                 submitted_s=record.submitted_s,
@@ -290,7 +298,6 @@ class Effects:
                 memory_mib=job.memory_mib,
             )
         )
-        return run
 
     def _price_milli(self, job: Job, servers: int) -> int:
         """How many times the time its work takes on so many nodes, in thousandths: more only where it is spread."""
@@ -309,7 +316,8 @@ class Effects:
         if not before.holdings:
             self._at(0, SUBMISSIONS, lambda: None)  # so that a pass looks at it
             return
-        run = self._hold_devices(record, before.holdings, before.is_funded, before.since_s, before.running_s)
+        run = self._new_run(record, before.holdings, before.is_funded, before.since_s)
+        self._hold_devices(run, before.running_s)
         if before.running_s is None:
             self._at(max(0, before.since_s + record.job.startup_s), ENDS, lambda: self._begin(run))
         else:

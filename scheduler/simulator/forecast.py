@@ -262,8 +262,8 @@ class Ahead(World):
             self._live_through()
         return self.started
 
-    def _start(self, decision: Decision) -> None:
-        super()._start(decision)
+    def _start(self, decision: Decision, *, is_kept: bool) -> None:
+        super()._start(decision, is_kept=is_kept)
         if decision.workload in self.wanted:
             self.wanted.discard(decision.workload)
             self.started[decision.workload] = self.now_s

@@ -68,6 +68,11 @@ class JobRecord:
     forgivings: list[tuple[int, int]] = field(default_factory=list)  # instant, and how much from then on
     arrival: Arrival | None = None  # where that order asks
 
+    @property
+    def next_run(self) -> str:
+        """The id of the run that it would start now."""
+        return f"{self.job.id}/{len(self.runs) + 1}"
+
 
 @value(frozen=True, slots=True)
 class LoggedDecision:

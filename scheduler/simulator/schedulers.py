@@ -67,8 +67,11 @@ class Scheduler(Protocol):
 class Contracts:
     """The engine (semantics.md)."""
 
-    def __init__(self, snapshot: Snapshot, policy: Policy, *, is_explained: bool) -> None:
+    def __init__(
+        self, snapshot: Snapshot, policy: Policy, jobs: Mapping[str, JobRecord], *, is_explained: bool
+    ) -> None:
         """Decide by a policy about what the snapshot says, and say why or not."""
+        self._jobs = jobs
         self._explains = Explains.NEWS if is_explained else Explains.NOTHING
         self._snapshot = snapshot
         self._policy = policy
@@ -96,7 +99,10 @@ class Contracts:
     def decide(self, told: Mapping[str, str]) -> Plan:
         """A pass of the engine."""
         self._has_decided = True
-        return decide(self._snapshot, self._policy, self._explains)
+        return decide(self._snapshot, self._policy, self._explains, self._next_run)
+
+    def _next_run(self, workload: str) -> str:
+        return self._jobs[workload].next_run
 
     def moves_at_s(self, from_s: int, event_s: int) -> int:
         """Figures move while funded runs go on, and count by how siblings compare."""
@@ -134,5 +140,5 @@ def scheduler_for(
         is_explained: whether the engine says why; the plain ones always do.
     """
     if scenario.scheduler == "contracts":
-        return Contracts(snapshot, scenario.policy, is_explained=is_explained)
+        return Contracts(snapshot, scenario.policy, jobs, is_explained=is_explained)
     return BASELINES[scenario.scheduler](View(scenario, snapshot, jobs, runs))

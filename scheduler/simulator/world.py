@@ -194,18 +194,33 @@ class World(Effects):
         for decision in plan.decisions:
             if decision.action is not Action.WAIT:
                 has_changed = True
-                self._carry_out(decision)
+                self._carry_out(decision, is_kept=plan.is_kept)
             self._tell(decision)
         return has_changed
 
-    def _carry_out(self, decision: Decision) -> None:
-        snapshot = self.snapshot
+    def _carry_out(self, decision: Decision, *, is_kept: bool) -> None:
+        """Do what was decided; of what `is_kept` the snapshot knows already."""
         match decision.action:
             case Action.START:
-                self._start(decision)
+                self._start(decision, is_kept=is_kept)
             case Action.PREEMPT:
                 assert decision.run is not None
                 self._stop(self.runs[decision.run], decision.reason.code, decision.by)
+            case Action.RESERVE:
+                at_s = decision.reason.numbers["at_s"]
+                self._at(at_s, CONTRACT_ENDS, lambda: None)  # so that a pass looks at it
+            case Action.HOLD:
+                self._hold(decision)
+            case Action.RELEASE:
+                self.snapshot.release(decision.workload)
+                self._wait_again(self.jobs[decision.workload])
+        if not is_kept:
+            self._note_plan(decision)
+
+    def _note_plan(self, decision: Decision) -> None:
+        """Tell the snapshot of a claim or a promise."""
+        snapshot = self.snapshot
+        match decision.action:
             case Action.CLAIM:
                 waits_for = tuple(decision.reason.numbers["waits_for"])
                 snapshot.claim(Claim(decision.workload, decision.holdings, waits_for, self.now_s))
@@ -218,14 +233,8 @@ class World(Effects):
                         decision.workload, numbers["at_s"], decision.holdings, tuple(numbers["counts_on"]), self.now_s
                     )
                 )
-                self._at(numbers["at_s"], CONTRACT_ENDS, lambda: None)  # so that a pass looks at it
             case Action.END_RESERVATION:
                 snapshot.drop_reservation(decision.workload)
-            case Action.HOLD:
-                self._hold(decision)
-            case Action.RELEASE:
-                snapshot.release(decision.workload)
-                self._wait_again(self.jobs[decision.workload])
 
     def _tell(self, decision: Decision) -> None:
         """Log a decision if it is news."""
