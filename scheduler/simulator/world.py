@@ -166,10 +166,13 @@ class World(Effects):
             self._happen()
             if not self.snapshot.queued and not self.snapshot.held and not self._must_empty_nodes():
                 return
-            plan = self.scheduler.decide(self.snapshot.told)
-            self.outcome.passes += 1
+            plan = self._decide()
             if not self._apply(plan) or self._is_settled(plan):
                 return
+
+    def _decide(self) -> Plan:
+        self.outcome.passes += 1
+        return self.scheduler.decide(self.snapshot.told)
 
     def _is_settled(self, plan: Plan) -> bool:
         """Whether nothing is left to do in this instant after a plan that changed something.

@@ -23,10 +23,10 @@ class LookingWorld(World):
 
     asked = 0
 
-    def _apply(self, plan: Plan) -> bool:
+    def _decide(self) -> Plan:
         if not self.policy.swap_margin:
             self._ask_twice()
-        return super()._apply(plan)
+        return super()._decide()
 
     def _ask_twice(self) -> None:
         snapshot = self.snapshot
@@ -75,7 +75,7 @@ class CountingWorld(World):
 
     seen = 0
 
-    def _apply(self, plan: Plan) -> bool:
+    def _decide(self) -> Plan:
         tree, now_s = self.snapshot.tree, self.now_s
         for node in tree.nodes.values():
             if not node.children or tree.order.by_holdings:  # what is held now is no line in time
@@ -98,7 +98,7 @@ class CountingWorld(World):
                 stays = then == {name: ranks[name] for name in then}
                 assert stays == (now_s + after_s <= until_s) or (stays and after_s > 0), (node.id, after_s)
                 type(self).seen += 1
-        return super()._apply(plan)
+        return super()._decide()
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -48,7 +48,7 @@ class DoubtingWorld(World):
     passed_over = 0
     _noted_s = -1
 
-    def _apply(self, plan: Plan) -> bool:
+    def _decide(self) -> Plan:
         snapshot = self.snapshot
         if is_still(snapshot, self.policy, Explains.NEWS):
             if self._noted_s not in (-1, self.now_s):
@@ -56,7 +56,7 @@ class DoubtingWorld(World):
                 snapshot.still = None
                 assert decide(snapshot, self.policy, Explains.NEWS).decisions == (), f"at {self.now_s}"
             self._noted_s = self.now_s
-        return super()._apply(plan)
+        return super()._decide()
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

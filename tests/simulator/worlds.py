@@ -252,24 +252,30 @@ class WatchedWorld(World):
         self.promises: list[tuple[int, str, Decision]] = []
         self.idle_faults: list[str] = []
         self.rebuilt_differs: list[str] = []
+        self._missing_before = NO_CELLS
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: Decision, *, is_kept: bool) -> None:
         if decision.action in (Action.RESERVE, Action.END_RESERVATION, Action.START):
             self.promises.append((self.now_s, decision.action.value, decision))
-        super()._carry_out(decision)
+        super()._carry_out(decision, is_kept=is_kept)
+
+    def _decide(self) -> Plan:
+        self._missing_before = matching_of(self.snapshot).missing_in_all()
+        again = decide(rebuilt(self), self.policy)
+        whole = decide(self.snapshot, self.policy)
+        if again != whole:
+            self.rebuilt_differs.append(f"at {self.now_s}: {_first_difference(again, whole)}")
+        plan = super()._decide()
+        if (missed := _news(whole, self.snapshot.told)) != _news(plan, {}):
+            self.rebuilt_differs.append(f"at {self.now_s}: of news only, {_news(plan, {})} instead of {missed}")
+        return plan
 
     def _apply(self, plan: Plan) -> bool:
-        missing = matching_of(self.snapshot).missing_in_all()
-        again = decide(rebuilt(self), self.policy)
-        kept = decide(self.snapshot, self.policy)
-        if again != kept:
-            self.rebuilt_differs.append(f"at {self.now_s}: {_first_difference(again, kept)}")
-        if (missed := _news(kept, self.snapshot.told)) != _news(plan, {}):
-            self.rebuilt_differs.append(f"at {self.now_s}: of news only, {_news(plan, {})} instead of {missed}")
         has_changed = super()._apply(plan)
         self._look_for_overfull_devices()
         self._look_for_exceeded_limits()
         now_missing = matching_of(self.snapshot).missing_in_all()
+        missing = self._missing_before
         assert not is_worse(now_missing, missing), f"at {self.now_s} {now_missing} cells are missing, not {missing}"
         if not has_changed:
             self._look_for_idle()
