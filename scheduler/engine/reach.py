@@ -50,6 +50,7 @@ class Reach:
         "_seen",
         "_shifted",
         "_stale",
+        "_swept",
         "_top_ever",
         "_top_now",
         "_unmeasured",
@@ -88,6 +89,7 @@ class Reach:
         self._shifted: dict[str, int] = {}  # nodes by the version since which it reaches other runs there
         self._limit_milli: int | None = None  # no more could be had now on one node; None where that is not known,
         self._glanced = 0  # with the log of changes so long
+        self._swept: int | None = None  # likewise: all were measured that might be had whole
         self._witness: tuple[NodeState, int, int] | None = None  # a node, its version, what is certain there
 
     def begin_with(self, amounts: Amounts, seen: int, beaten: frozenset[str], sides: object) -> None:
@@ -112,7 +114,7 @@ class Reach:
                     self._by_node.pop(name, None)
         self.beaten = beaten
         self.sides = sides
-        self._limit_milli = self._witness = None
+        self._limit_milli = self._witness = self._swept = None
 
     def shifted_since(self, version: int) -> list[str]:
         """The nodes on which it may take over from other runs than at that version of it."""
@@ -172,8 +174,8 @@ class Reach:
             settle(snapshot)
         if need_milli > snapshot.nodes.largest_milli:
             return self._has_whole_now(snapshot, need_milli)
-        if self._is_beyond_limit(snapshot.nodes, need_milli):
-            return False
+        if self._limit_milli is not None and self._limit_milli < need_milli:
+            return self._has_now_since(snapshot, self._limit_milli, need_milli)
         self._follow(snapshot)
         if self._is_bound:
             if self._most_now_milli() < need_milli:
@@ -190,6 +192,27 @@ class Reach:
         self._limit_milli, self._glanced = max(most_milli, self._most_now_milli()), self._seen
         return False
 
+    def _has_now_since(self, snapshot: Snapshot, limit_milli: int, need_milli: int) -> bool:
+        """The same where no node had more than a limit: a look at those that changed since."""
+        nodes = snapshot.nodes
+        seen = self._glanced
+        if seen == len(nodes.changes):
+            return False
+        most_milli = nodes.most_open_milli(seen)
+        if most_milli >= need_milli:
+            self._follow(snapshot)
+            most_milli = 0
+            for node in set(nodes.changes[seen:]):
+                now_milli = node.open_milli
+                if now_milli >= need_milli:
+                    is_open = node in self._unmeasured
+                    now_milli = self._measure(snapshot, node)[0] if is_open else self._now[node.name]
+                    if now_milli >= need_milli:
+                        return True
+                most_milli = max(most_milli, now_milli)
+        self._limit_milli, self._glanced = max(limit_milli, most_milli), len(nodes.changes)
+        return False
+
     def _has_whole_now(self, snapshot: Snapshot, need_milli: int) -> bool:
         """The same in whole nodes."""
         self._follow(snapshot)
@@ -197,9 +220,14 @@ class Reach:
             if self._whole_now_milli < need_milli:
                 return False
             self._look_at_all(snapshot)
-        for node in tuple(self._unmeasured):
-            if node.open_milli >= node.capacity_milli:
+        if self._swept is None:
+            changed: Iterable[NodeState] = tuple(self._unmeasured)
+        else:
+            changed = set(snapshot.nodes.changes[self._swept :])
+        for node in changed:
+            if node.open_milli >= node.capacity_milli and node in self._unmeasured:
                 self._measure(snapshot, node)
+        self._swept = self._seen
         return self._whole_now_milli >= need_milli
 
     def _is_far_behind(self, nodes: Nodes) -> bool:
@@ -216,16 +244,6 @@ class Reach:
             return any(now_milli >= need_milli and not by_name[name].reservations for name, now_milli in now)
         whole = [by_name[name] for name, now_milli in now if now_milli == by_name[name].capacity_milli]
         return sum(node.capacity_milli for node in whole if not node.reservations) >= need_milli
-
-    def _is_beyond_limit(self, nodes: Nodes, need_milli: int) -> bool:
-        """Whether so much is more than could be had on any one node, as far as that is seen at a glance."""
-        if self._limit_milli is None:
-            return False
-        if self._glanced != len(nodes.changes):
-            most_milli = nodes.most_open_milli(self._glanced)
-            self._limit_milli = max(self._limit_milli, most_milli)
-            self._glanced = len(nodes.changes)
-        return self._limit_milli < need_milli
 
     def has_ever(self, snapshot: Snapshot, need_milli: int) -> bool:
         """Whether contracts make so much certain at some instant, beside what is promised to anybody."""
@@ -294,6 +312,7 @@ class Reach:
         self._unmeasured = dict.fromkeys(snapshot.nodes.by_name.values())
         self._seen = len(snapshot.nodes.changes)
         self._stale.clear()
+        self._swept = None
 
     def _follow(self, snapshot: Snapshot) -> None:
         """Note which nodes have changed since it looked last."""

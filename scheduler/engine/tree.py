@@ -25,6 +25,8 @@ from .windows import FOR_EVER_S, Window
 
 SERVED_MOST = 1 << 62
 """The rank of a side without shares."""
+FEW_OF = 4
+"""One line of so many is looked at beside its neighbours alone."""
 RANKS_KEPT = 1_000
 """So many different ranks of siblings are remembered with their versions."""
 BENT = (0, 0, 0, -FOR_EVER_S)
@@ -106,8 +108,7 @@ class Account:
     def commit(self, milli_s: int) -> None:
         """Promise so much more device time, or (negative) take back what will not be needed."""
         self._committed += milli_s
-        self.straight = BENT
-        self.level.is_stale = True
+        self._bend()
 
     def run_contracts(self, now_s: int, amount_milli: int) -> None:
         """From `now_s` on so many more (or, negative, fewer) devices use up their contracts."""
@@ -117,7 +118,9 @@ class Account:
 
     def _bend(self) -> None:
         self.straight = BENT
-        self.level.is_stale = True
+        level = self.level
+        level.is_stale = True
+        level.bent[self] = None
 
     def served(self, now_s: int) -> int:
         """Used and committed: what the funded order divides by shares."""
@@ -142,16 +145,30 @@ class Level:
     """The children of one node, ranked by what they have been served by their shares.
 
     Served amounts are straight lines in time, so ranks stay until two neighbours cross or a line bends. `version` grows
-    whenever the ranks have become others.
+    whenever the ranks have become others. `bent` are the accounts whose lines have become others since the ranks were
+    looked at last; they are `is_stale` then, or for another reason.
     """
 
-    __slots__ = ("_beaten", "_entitled", "_in_order", "_until_s", "children", "is_stale", "ranks", "version")
+    __slots__ = (
+        "_beaten",
+        "_entitled",
+        "_in_order",
+        "_places",
+        "_until_s",
+        "bent",
+        "children",
+        "is_stale",
+        "ranks",
+        "version",
+    )
 
     def __init__(self) -> None:
         """Nobody is compared yet."""
         self.children: list[TreeNode] = []
         self._entitled: list[tuple[Account, int, str]] | None = None
         self._in_order: list[tuple[Account, int, int]] = []  # with weight and rank, as they were ranked last
+        self._places: dict[Account, int] = {}  # in that list
+        self.bent: dict[Account, None] = {}
         self.ranks: dict[str, int] = {}
         self.version = 0
         self.is_stale = True
@@ -161,7 +178,7 @@ class Level:
     def bring_to(self, now_s: int) -> int:
         """Rank anew where that might come to something else, and return the version."""
         if self.is_stale or now_s > self._until_s:
-            if not self._in_order or not self._are_in_order(now_s):
+            if not self._in_order or not (self._stay_in_place(now_s) or self._are_in_order(now_s)):
                 ranks = self._rank(now_s)
                 self._are_in_order(now_s)  # they are now; until when is found out
                 if ranks != self.ranks:
@@ -169,6 +186,7 @@ class Level:
                     self.version += 1
                     self._beaten = {}
             self.is_stale = False
+            self.bent.clear()
         return self.version
 
     def until_s(self, now_s: int) -> int:
@@ -176,26 +194,29 @@ class Level:
         self.bring_to(now_s)
         return self._until_s
 
+    def _stay_in_place(self, now_s: int) -> bool:
+        """Whether the ranks plainly stay, as only few lines are others, and those keep between their neighbours.
+
+        If so, it is known anew for how long they stay at least.
+        """
+        number = len(self.bent)
+        if not number or now_s > self._until_s or number * FEW_OF > len(self._in_order):
+            return False
+        until_s: int | None = self._until_s
+        for account in self.bent:
+            place = self._places.get(account)
+            if place is not None and until_s is not None:  # else it has no shares
+                until_s = _in_order_until_s(self._in_order[max(0, place - 1) : place + 2], now_s, until_s)
+        if until_s is None:
+            return False
+        self._until_s = until_s
+        return True
+
     def _are_in_order(self, now_s: int) -> bool:
         """Whether all have the ranks still that they had, as mostly. If so, it is known anew for how long they stay."""
-        until_s = FOR_EVER_S
-        last, last_growth, last_rank = -1, 0, -1
-        for account, weight, rank in self._in_order:
-            served, growth, from_s, straight_until_s = account.straight
-            if now_s > straight_until_s:
-                served, growth, from_s, straight_until_s = account.straighten(now_s)
-            if straight_until_s < until_s:
-                until_s = straight_until_s
-            amount = (served + growth * (now_s - from_s)) * weight
-            growth *= weight
-            if amount < last or (amount == last) != (rank == last_rank):
-                return False
-            if growth != last_growth:
-                if amount == last:
-                    until_s = now_s
-                elif growth < last_growth and last_rank >= 0:  # the one before catches up
-                    until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
-            last, last_growth, last_rank = amount, growth, rank
+        until_s = _in_order_until_s(self._in_order, now_s, FOR_EVER_S)
+        if until_s is None:
+            return False
         self._until_s = until_s
         return True
 
@@ -213,6 +234,7 @@ class Level:
                 rank += 1
             last = amount
             ranks[name] = rank
+            self._places[account] = len(self._in_order)
             self._in_order.append((account, weight, rank))
         if len(ranks) < len(self.children):
             ranks.update((child.id, SERVED_MOST) for child in self.children if not child.weight)
@@ -234,6 +256,28 @@ class Level:
             own = self.ranks[child.id]
             found = self._beaten[child.id] = frozenset([name for name, rank in self.ranks.items() if rank > own])
         return found
+
+
+def _in_order_until_s(ranked: Iterable[tuple[Account, int, int]], now_s: int, until_s: int) -> int | None:
+    """Until when these, with their weights and ranks, stay in this order, at most `until_s`; None if they are not."""
+    last, last_growth, last_rank = -1, 0, -1
+    for account, weight, rank in ranked:
+        served, growth, from_s, straight_until_s = account.straight
+        if now_s > straight_until_s:
+            served, growth, from_s, straight_until_s = account.straighten(now_s)
+        if straight_until_s < until_s:
+            until_s = straight_until_s
+        amount = (served + growth * (now_s - from_s)) * weight
+        growth *= weight
+        if amount < last or (amount == last) != (rank == last_rank):
+            return None
+        if growth != last_growth:
+            if amount == last:
+                until_s = now_s
+            elif growth < last_growth and last_rank >= 0:  # the one before catches up
+                until_s = min(until_s, now_s + (amount - last - 1) // (last_growth - growth))
+        last, last_growth, last_rank = amount, growth, rank
+    return until_s
 
 
 class HeldLevel(Level):
@@ -259,6 +303,7 @@ class HeldLevel(Level):
             if ranks != self.ranks:
                 self.version, self.ranks, self._beaten = self._known_as(ranks)
             self.is_stale = False
+        self.bent.clear()
         return self.version
 
     def _known_as(self, ranks: dict[str, int]) -> tuple[int, dict[str, int], dict[str, frozenset[str]]]:
