@@ -20,15 +20,49 @@ Key = tuple[Any, "Step"]
 NO_ENTRIES: list[QueueEntry] = []
 
 
+class Ground:
+    """What a walk goes over: what waits of one kind, `FUNDED` or `UNALLOCATED`, at the snapshot's instant.
+
+    Steps know it and not their walk, so that neither outlives a pass: what holds each other waits for the collector.
+    """
+
+    __slots__ = ("_kind", "_now_s", "_snapshot", "key_of")
+
+    def __init__(self, snapshot: Snapshot, kind: int, key_of: Callable[[TreeNode, int], Any]) -> None:
+        """`key_of` says where a node stands among its siblings at an instant (policies/siblings.py)."""
+        self._snapshot = snapshot
+        self._kind = kind
+        self._now_s = snapshot.now_s
+        self.key_of = key_of
+
+    def entries_of(self, leaf: TreeNode) -> list[QueueEntry]:
+        """What waits in a leaf, in its order."""
+        queue = self._snapshot.queues.get(leaf.id)
+        if queue is None:
+            return []
+        return queue.funded if self._kind == FUNDED else queue.unallocated
+
+    def children_of(self, node: TreeNode) -> list[Key]:
+        """The children below which something waits, as a heap."""
+        key_of, now_s = self.key_of, self._now_s
+        keys = [(key_of(child, now_s), Step(child, self)) for child in node.asking[self._kind].values()]
+        heapify(keys)
+        return keys
+
+    def key(self, step: Step) -> Key:
+        """The key of a node whose figures may have changed."""
+        return self.key_of(step.node, self._now_s), step
+
+
 class Step:
     """A node on the walk. An inner node keeps its children with demand in a heap, a leaf the rest of its queue."""
 
-    __slots__ = ("_walk", "children", "entries", "node", "position")
+    __slots__ = ("_ground", "children", "entries", "node", "position")
 
-    def __init__(self, node: TreeNode, walk: Walk) -> None:
+    def __init__(self, node: TreeNode, ground: Ground) -> None:
         """A node of which nothing was looked at yet."""
         self.node = node
-        self._walk = walk
+        self._ground = ground
         self.children: list[Key] | None = None
         self.entries: list[QueueEntry] = NO_ENTRIES
         self.position = 0
@@ -37,9 +71,9 @@ class Step:
         """Its children with demand, as a heap; empty for a leaf, which has `entries` from then on."""
         if self.children is None:
             if self.node.children:
-                self.children = self._walk.children_of(self.node)
+                self.children = self._ground.children_of(self.node)
             else:
-                self.children, self.entries = [], self._walk.entries_of(self.node)
+                self.children, self.entries = [], self._ground.entries_of(self.node)
         return self.children
 
     def next_entry(self) -> QueueEntry:
@@ -55,39 +89,18 @@ class Step:
 
 
 class Walk:
-    """A walk down the tree over what waits of one kind, `FUNDED` or `UNALLOCATED`.
+    """A walk down the tree over what waits of one kind.
 
-    `key_of` says where a node stands among its siblings at an instant (policies/siblings.py). Leaves without
-    entitlement are no part of it. A node is looked into only when the walk comes there.
+    Leaves without entitlement are no part of it. A node is looked into only when the walk comes there.
     """
 
-    def __init__(self, snapshot: Snapshot, kind: int, key_of: Callable[[TreeNode, int], Any]) -> None:
+    def __init__(self, root: TreeNode, ground: Ground) -> None:
         """Stand at the root."""
-        self._snapshot = snapshot
-        self._kind = kind
-        self._key_of = key_of
-        self._now_s = snapshot.now_s
+        self._ground = ground
         self._trail: list[Step] = []
         self._is_settled = False  # whether the trail leads to the next workload
         self._is_ahead = False  # whether it does so by the figures alone
-        self._root = Step(snapshot.tree.root, self)
-
-    def entries_of(self, leaf: TreeNode) -> list[QueueEntry]:
-        """What waits in a leaf, in its order."""
-        queue = self._snapshot.queues.get(leaf.id)
-        if queue is None:
-            return []
-        return queue.funded if self._kind == FUNDED else queue.unallocated
-
-    def children_of(self, node: TreeNode) -> list[Key]:
-        """The children below which something waits, as a heap."""
-        key_of, now_s = self._key_of, self._now_s
-        keys = [(key_of(child, now_s), Step(child, self)) for child in node.asking[self._kind].values()]
-        heapify(keys)
-        return keys
-
-    def _key(self, step: Step) -> Key:
-        return self._key_of(step.node, self._now_s), step
+        self._root = Step(root, ground)
 
     def next(self) -> Workload | None:
         """The workload that goes first now, or None when all were looked at."""
@@ -139,7 +152,7 @@ class Walk:
             step = self._trail.pop()
             heap = self._trail[-1].opened()
             if step.opened() or step.position < len(step.entries):
-                heapreplace(heap, self._key(step))
+                heapreplace(heap, self._ground.key(step))
             else:
                 heappop(heap)
 
@@ -152,12 +165,12 @@ def _is_first_ahead(heap: list[Key]) -> bool:
 
 def funded_walk(snapshot: Snapshot) -> Walk:
     """Funded workloads, level by level: by used and committed over shares, or by what the policy names instead."""
-    return Walk(snapshot, FUNDED, snapshot.tree.order.funded_key)
+    return Walk(snapshot.tree.root, Ground(snapshot, FUNDED, snapshot.tree.order.funded_key))
 
 
 def unallocated_walk(snapshot: Snapshot) -> Walk:
     """Unallocated workloads of leaves with an entitlement, likewise, by uncharged use over shares."""
-    return Walk(snapshot, UNALLOCATED, snapshot.tree.order.unallocated_key)
+    return Walk(snapshot.tree.root, Ground(snapshot, UNALLOCATED, snapshot.tree.order.unallocated_key))
 
 
 class ShareLessWalk:

@@ -31,7 +31,7 @@ Progress = Callable[[int, int], None]
 """Told now and then: the instant reached, and the number of workloads that have ended."""
 PROGRESS_EVERY = 200
 """Instants between two calls of it."""
-YOUNG = 50_000
+YOUNG = 500_000
 """New objects between two looks of the collector of cycles, while a simulation runs."""
 
 
