@@ -414,8 +414,9 @@ class Snapshot(Holdings):
 
     def forget_told(self, workload_id: str) -> None:
         """What a workload was told last counts no more."""
-        self._retell(workload_id, None)
-        self.told.pop(workload_id, None)
+        if workload_id in self.told:
+            self._retell(workload_id, None)
+            del self.told[workload_id]
 
     def _retell(self, workload_id: str, code: str | None) -> None:
         workload = self.queued.get(workload_id)

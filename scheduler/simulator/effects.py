@@ -64,6 +64,7 @@ class Effects:
         self.scenario = scenario
         self.policy = scenario.policy
         self._is_explained = is_explained
+        self._keeps_told = is_explained or scenario.scheduler != "contracts"  # the others look what they said
         self.now_s = 0
         leaf_order = None
         if scenario.scheduler == "contracts":  # the others have orders of their own, and no leaves

@@ -177,16 +177,32 @@ class World(Effects):
     def _is_settled(self, plan: Plan) -> bool:
         """Whether nothing is left to do in this instant after a plan that changed something.
 
-        What begins to run at once makes more certain than the plan knew, and what ended claims or holds was done before
-        it looked who could move.
+        What begins to run at once may make more certain than the plan knew, and what ended claims or holds was done
+        before it looked who could move.
         """
         if not plan.is_settled or (self.heap and self.heap[0][0] <= self.now_s):
             return False
-        return all(
-            decision.action in (Action.WAIT, Action.PREEMPT, Action.CLAIM, Action.RESERVE)
-            or (decision.action is Action.START and self.jobs[decision.workload].job.startup_s > 0)
-            for decision in plan.decisions
-        )
+        for decision in plan.decisions:
+            if decision.action is Action.START:
+                if self.jobs[decision.workload].job.startup_s == 0 and not self._begins_for_nobody(decision):
+                    return False
+            elif decision.action not in (Action.WAIT, Action.PREEMPT, Action.CLAIM, Action.RESERVE):
+                return False
+        return True
+
+    def _begins_for_nobody(self, decision: Decision) -> bool:
+        """Whether nobody can be promised anything, or anything earlier, as what was started runs at once.
+
+        Its contract makes its devices certain when it ends. What people are told of that is another matter, and so is
+        an order inside leaves.
+        """
+        if self._is_explained or self.snapshot.leaf_order is not None:
+            return False
+        if not decision.funded:
+            return True
+        promises = self.snapshot.reservations.values()
+        end_s = self.now_s + self.jobs[decision.workload].job.min_runtime_s
+        return len(promises) >= self.policy.reservations and all(promise.at_s <= end_s for promise in promises)
 
     def _must_empty_nodes(self) -> bool:
         return any(node.soft_milli and node.must_empty(self.now_s) for node in self.snapshot.nodes.restless.values())
@@ -198,7 +214,8 @@ class World(Effects):
             if decision.action is not Action.WAIT:
                 has_changed = True
                 self._carry_out(decision, is_kept=plan.is_kept)
-            self._tell(decision)
+            if self._keeps_told:
+                self._tell(decision)
         return has_changed
 
     def _carry_out(self, decision: Decision, *, is_kept: bool) -> None:

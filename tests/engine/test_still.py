@@ -78,11 +78,12 @@ def test_many_passes_of_a_laboratory_are_passed_over() -> None:
     assert DoubtingWorld.passed_over - before > world.outcome.passes / 10
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(stormy_worlds())
 def test_the_same_comes_about_whether_it_is_explained_or_not(world: dict[str, Any]) -> None:
     told, curt = (as_json(simulate(parse(json.dumps(world)), is_explained=said)) for said in (True, False))
     assert curt["decisions"] == []
+    assert curt["metrics"].pop("passes") <= told["metrics"].pop("passes")  # some only have something to say
     without_reasons = [{**each, "reason": None} for each in told["workloads"]]
     assert {**told, "workloads": without_reasons, "decisions": []} == curt
 
