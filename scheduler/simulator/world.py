@@ -60,7 +60,7 @@ def _seldom_collected() -> Iterator[None]:
 
 def order_at(scenario: Scenario, at_s: int) -> tuple[tuple[str, ...], Snapshot]:
     """The order in which a pass at an instant would consider the queue, and the state it would see."""
-    world = World(scenario.with_until(at_s), None)
+    world = World(scenario.with_until(at_s), is_explained=False)
     world.run()
     return world.scheduler.order(), world.snapshot
 

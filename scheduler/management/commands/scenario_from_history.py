@@ -57,7 +57,7 @@ class Command(CommandOnFiles):
             self._check(found, parse(text))
 
     def _check(self, found: Stretch, scenario: Scenario) -> None:
-        again = simulate(scenario)
+        again = simulate(scenario, is_explained=False)
         off = wait_error(waits_by_workload(found.real), again)
         really, replayed = figures(found.real), figures(again)
         self.stdout.write(f"\n  {'':14}{'really':>12}{'replayed':>12}")

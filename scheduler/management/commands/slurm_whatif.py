@@ -80,10 +80,10 @@ class Command(CommandOnFiles):
 
     def _sides(self, past: Past, beside: str | None) -> list[Side]:
         real = Side("as it was", "what Slurm really did, as its records say.", figures(real_outcome(past)))
-        ours = simulate(past.scenario)
+        ours = simulate(past.scenario, is_explained=False)
         sides = [real, Side("contracts", "the same jobs under budgets, fair share and contracts.", figures(ours))]
         if beside is not None:
-            plain = simulate(replace(past.scenario, scheduler=beside))
+            plain = simulate(replace(past.scenario, scheduler=beside), is_explained=False)
             about = "a plain scheduler, simulated on the same jobs: how much of the difference is the simulation's."
             sides.append(Side(beside, about, figures(plain)))
         return sides

@@ -66,7 +66,7 @@ class Command(CommandOnFiles):
 
     def run(self, scenario: Scenario, scheduler: str) -> Timeline:
         """The scenario's timeline under one scheduler."""
-        recorded = unpack(pack(simulate(with_policy(scenario, {"scheduler": scheduler}))))
+        recorded = unpack(pack(simulate(with_policy(scenario, {"scheduler": scheduler}), is_explained=False)))
         return of_recorded(recorded, *teams_of(recorded.parents))
 
 

@@ -140,7 +140,7 @@ def charged_milli_s(outcome: Outcome, team: str) -> int:
 
 def play(scenario: Scenario, team: str, strategy: Strategy, demand: int = 1) -> dict[str, Any]:
     """Simulate a strategy against the honest twin; device time in hours of one."""
-    outcome = simulate(with_twin(scenario, team, strategy, demand))
+    outcome = simulate(with_twin(scenario, team, strategy, demand), is_explained=False)
     return {
         "useful_gpu_h": useful_milli_s(outcome, team) / 3_600_000,
         "twin_useful_gpu_h": useful_milli_s(outcome, team + TWIN) / 3_600_000,

@@ -64,7 +64,7 @@ def varied(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True)
 
 def run(scenario: Scenario, variant: Variant, *, spreading_cost: bool = True) -> dict[str, Any]:
     """Simulate one variant; its figures."""
-    outcome = simulate(varied(scenario, variant, spreading_cost=spreading_cost))
+    outcome = simulate(varied(scenario, variant, spreading_cost=spreading_cost), is_explained=False)
     return {"way": variant.name, **figures(outcome), **closeness(outcome, scenario.nodes)}
 
 

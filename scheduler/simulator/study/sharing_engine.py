@@ -80,7 +80,8 @@ def _waits(
             tree=tree,
             policy=POLICY,
             jobs=[_job(number, job) for number, job in enumerate(work) if job.tenant in tenants],
-        )
+        ),
+        is_explained=False,
     )
     lived.snapshot.packing = PACKINGS[packing]
     lived.run()
