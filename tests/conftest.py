@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,12 @@ SHARED = REPOSITORY.parent / "shared"
 examples.register_profile("ci", derandomize=True, print_blob=True)
 if os.environ.get("CI"):
     examples.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    """A run that a shell put into the background was told to ignore Ctrl-C, and so would be all that it starts."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
