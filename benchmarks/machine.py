@@ -5,16 +5,45 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 
 from portal.supervisor.place import servers_account
 from portal.supervisor.servers import find_programs
 
 YARDSTICK_REPEATS = 3
+REPOSITORY = Path(__file__).resolve().parent.parent
+LOOK_EVERY_S = 1.0
+CALM_MS = 55
+"""What the yardstick takes on the machines that the targets were set for, when they have nothing else to do."""
+AT_CALM = f"at a yardstick of {CALM_MS} ms"
+
+
+class Pace:
+    """How fast plain Python is while a block runs: the yardstick, now and then, by a process of its own beside it."""
+
+    def __enter__(self) -> Pace:
+        """Begin."""
+        self._looks_ms = [1_000 * yardstick_s(time.process_time)]
+        argv = [sys.executable, "-m", "benchmarks.machine"]
+        self._beside = subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._beside.terminate()
+        said, _error = self._beside.communicate()
+        self._looks_ms += [float(line) for line in said.split()]
+
+    @property
+    def to_calm(self) -> float:
+        """By how much a time has to be multiplied to be what it would be where the yardstick takes `CALM_MS`."""
+        return CALM_MS / fmean(self._looks_ms)
 
 
 def described() -> str:
@@ -60,3 +89,14 @@ def yardstick_s(clock: Callable[[], float]) -> float:
         table[value % 10_007] = table.get(value % 10_007, 0) + value
     sorted(table.items(), key=lambda pair: (pair[1], pair[0]))
     return clock() - began_s
+
+
+def look_for_ever() -> None:
+    """Print how long the yardstick takes, a line for each time, in milliseconds of processor time."""
+    while True:
+        print(f"{1_000 * yardstick_s(time.process_time):.1f}", flush=True)
+        time.sleep(LOOK_EVERY_S)
+
+
+if __name__ == "__main__":
+    look_for_ever()

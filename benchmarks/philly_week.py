@@ -12,16 +12,18 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
 from benchmarks import Row, at_least, plain
+from benchmarks.machine import AT_CALM, Pace
 from benchmarks.shared_data import REPOSITORY, trace
 
 JOBS = 12_751
 GPUS = 512
 DAYS = ("2017-10-09", "2017-10-16")
 TARGET_PER_S = 3_000
-REPEATS = 2
+REPEATS = 3
 MEASURED = """
 import json, resource, subprocess, sys
 subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)
@@ -41,11 +43,14 @@ def measure() -> list[Row]:
     """Jobs a second, at best of a few."""
     with tempfile.TemporaryDirectory() as folder:
         week = import_philly(Path(folder), GPUS, ["--from", DAYS[0], "--until", DAYS[1]])
-        best = min(simulate(week) for _ in range(REPEATS))
+        with Pace() as pace:
+            found = [simulate(week) for _ in range(REPEATS)]
+        best, mean_s = min(found), fmean([each.cpu_s for each in found])
         explained = simulate(week, "--json")
     what = f"contracts on the Philly week, {JOBS:,} jobs, {GPUS} GPUs, whole process"
     return [
         at_least(what, JOBS / best.cpu_s, "jobs/s", TARGET_PER_S),
+        at_least(f"... {AT_CALM}", JOBS / (mean_s * pace.to_calm), "jobs/s", TARGET_PER_S),
         plain("contracts on the Philly week: peak memory", best.peak_kib / 1_024, "MiB"),
         plain("contracts on the Philly week, every decision explained", JOBS / explained.cpu_s, "jobs/s"),
         plain("contracts on the Philly week, every decision explained: peak memory", explained.peak_kib / 1_024, "MiB"),
