@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
 
+from benchmarks.shared_data import REPOSITORY
 from portal.supervisor.place import servers_account
 from portal.supervisor.servers import find_programs
 
 YARDSTICK_REPEATS = 3
-REPOSITORY = Path(__file__).resolve().parent.parent
 LOOK_EVERY_S = 1.0
 CALM_MS = 55
 """What the yardstick takes on the machines that the targets were set for, when they have nothing else to do."""

@@ -40,7 +40,7 @@ class Used(NamedTuple):
 
 
 def measure() -> list[Row]:
-    """Jobs a second, at best of a few."""
+    """Jobs a second: at best of a few, and in the mean of them at a calm pace."""
     with tempfile.TemporaryDirectory() as folder:
         week = import_philly(Path(folder), GPUS, ["--from", DAYS[0], "--until", DAYS[1]])
         with Pace() as pace:

@@ -205,8 +205,8 @@ class Reach:
             for node in set(nodes.changes[seen:]):
                 now_milli = node.open_milli
                 if now_milli >= need_milli:
-                    is_open = node in self._unmeasured
-                    now_milli = self._measure(snapshot, node)[0] if is_open else self._now[node.name]
+                    is_unmeasured = node in self._unmeasured
+                    now_milli = self._measure(snapshot, node)[0] if is_unmeasured else self._now[node.name]
                     if now_milli >= need_milli:
                         return True
                 most_milli = max(most_milli, now_milli)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from scheduler.engine import Action, Claim, Explains, Plan, Policy, Run, Snapshot, decide
+from scheduler.engine import Action, Claim, Explains, Plan, Policy, Snapshot, decide
 from scheduler.simulator import World, as_json, parse, schedulers
 from scheduler.simulator.lab import research_lab
 from tests.engine.worlds import NOW_S, node, run, snapshot, workload
@@ -82,7 +82,9 @@ def test_what_is_kept_needs_no_more_than_to_be_confirmed() -> None:
             waited = kept.dequeue(each.workload)
             kept.confirm(f"{waited.id}/1", waited.service)
             told.dequeue(each.workload)
-            told.start(_run(told, each.workload, waited.leaf, waited.min_runtime_s, each.holdings, each.funded))
+            size, contract_s = waited.size_milli // 1_000, waited.min_runtime_s
+            begun: dict[str, Any] = {"holdings": each.holdings, "started_s": NOW_S, "running_s": None}
+            told.start(run(f"{waited.id}/1", waited.leaf, size, contract_s=contract_s, **begun))
         elif each.action is Action.PREEMPT:
             assert each.run is not None
             for one in (kept, told):
@@ -93,19 +95,6 @@ def test_what_is_kept_needs_no_more_than_to_be_confirmed() -> None:
         for one in (kept, told):
             one.advance(NOW_S + later_s)
         assert decide(kept, POLICY) == decide(told, POLICY)
-
-
-def _run(told: Snapshot, workload_id: str, leaf: str, contract_s: int, holdings: Any, is_funded: bool) -> Run:
-    return Run(
-        id=f"{workload_id}/1",
-        workload=workload_id,
-        leaf=leaf,
-        holdings=holdings,
-        funded=is_funded,
-        min_runtime_s=contract_s,
-        started_s=told.now_s,
-        running_s=None,
-    )
 
 
 def test_a_plan_that_holds_somebody_is_not_kept() -> None:
