@@ -148,6 +148,7 @@ def test_a_preemption_waits_for_a_checkpoint_that_is_about_to_be_written(site: S
     last = site.slurm.root / "jobs" / workload.code / "last"
     site.until(lambda: site.run(workload).ranks.exclude(checkpoint_at=None).count() == 4)
     before = int(last.read_text())
+    time.sleep(1)  # rows have whole seconds: what was written in the second in which it is told to stop counts as later
     run = preempted(site, workload)
     assert int(last.read_text()) == before + 1
     told = set(ThroughputReport.objects.filter(run=run).values_list("tokens", "span_ms", "parameters"))

@@ -104,6 +104,18 @@ def _take_up(ours: Ours, strays: Sequence[tuple[Job, commands.Mark]]) -> None:
         ours.rows[workload.pk] = row
 
 
+def left_by_nodes(ours: Ours) -> set[str]:
+    """Nodes of runs that Slurm, unasked, has ended or requeued: one of each may be why."""
+    found = set()
+    for row in ours.rows.values():
+        job, run = ours.job_of(row), row.run
+        if job is None or run is None or run.state == Run.State.ENDED or run.stop_asked_at is not None:
+            continue
+        if _is_requeued(row, job) or job.state in NODE_ENDED:
+            found |= {place.node for place in ours.ranks.get(run.pk, ())}
+    return found
+
+
 # --- what they say ----------------------------------------------------------------------------------------------------
 
 
@@ -214,7 +226,7 @@ def _facts(ours: Ours, row: SlurmJob, job: Job, *, is_forgotten: bool) -> list[S
     run = row.run
     assert run is not None
     asked = run.stop_asked_at is not None
-    if job.restarts > row.restarts or job.state in ("REQUEUED", "REQUEUE_HOLD"):
+    if _is_requeued(row, job):
         cause, code = (Cause.ASKED, TERMINATED) if asked else (Cause.NODE, None)
         if not asked:
             _remark(row, "requeued in Slurm by hand")
@@ -232,6 +244,10 @@ def _facts(ours: Ours, row: SlurmJob, job: Job, *, is_forgotten: bool) -> list[S
         age_s = _age_s(ours, job.started_at)
         return _said(ours, run, RankFact(run.pk, 0, RankState.RUNNING, began_age_s=age_s))
     return []
+
+
+def _is_requeued(row: SlurmJob, job: Job) -> bool:
+    return job.restarts > row.restarts or job.state in ("REQUEUED", "REQUEUE_HOLD")
 
 
 def _end_of(ours: Ours, row: SlurmJob, job: Job, asked: bool, is_forgotten: bool) -> RankFact:

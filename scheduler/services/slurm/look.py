@@ -114,12 +114,15 @@ def _carry_out(link: SlurmLink, caller: Caller, desk: works.Desk, now: datetime,
     seen = [] if is_glance else read_nodes(link, caller)  # before the jobs: nodes.take_foreign
     listed = slurm_jobs.read(caller(slurm_jobs.LIST))
     ours = jobs.find(link, listed, now)
+    # A node that took a run along since then must be known to be down before the run waits again: else it starts there.
+    newest = read_nodes(link, caller) if jobs.left_by_nodes(ours) - nodes.down(seen) else seen
     printed.take(ours)
     checkpoints.take(ours)
     throughput.take(ours)
     jobs.report(ours, caller)
+    if newest:
+        desk.troubles += nodes.take(link, newest, now)
     if not is_glance:
-        desk.troubles += nodes.take(link, seen, now)
         nodes.take_foreign(link, seen, listed, jobs.held_by_runs(ours), now)
     orders.carry_out(ours, desk)
     for order in nodes.orders(link, seen):
