@@ -53,10 +53,9 @@ trap 'exit 143' TERM
 for piece in $(seq $1); do sleep 0.1; done
 echo done
 '''
-longest_s, number, refused = 0.0, 0, 0
+number, refused = 0, 0
 for line in sys.stdin:
     gpus, contract, pieces = json.loads(line)
-    began_s = time.monotonic()
     while True:
         tried_s = time.monotonic()
         try:
@@ -71,9 +70,8 @@ for line in sys.stdin:
             print(type(error).__name__, error, file=sys.stderr, flush=True)
             connections.close_all()
             time.sleep(0.5)
-    longest_s = max(longest_s, time.monotonic() - tried_s)
     number += 1
-    print(json.dumps([number, round(longest_s, 3), refused]), flush=True)
+    print(json.dumps([number, round(time.monotonic() - tried_s, 3), refused]), flush=True)
 """
 STATES = """
 import json
@@ -129,13 +127,13 @@ class House:
         self.submitted += 1
 
     def submit(self, gpus: int, contract_s: int, tenths: int) -> tuple[float, int]:
-        """The same, and wait until it is; the most seconds that any has taken so far, and how many tries failed."""
+        """The same, and wait until it is; the seconds that it took, and how many tries have failed so far."""
         self.tell(gpus, contract_s, tenths)
         assert self.submitter.stdout is not None
         while True:
-            number, longest_s, refused = json.loads(self.submitter.stdout.readline())
+            number, took_s, refused = json.loads(self.submitter.stdout.readline())
             if number == self.submitted:
-                return longest_s, refused
+                return took_s, refused
 
     def page(self, path: str) -> str:
         """A page as Ana sees it; empty where it is none."""

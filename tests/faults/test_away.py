@@ -20,7 +20,9 @@ from tests.platform.conftest import Installation, wait_until
 AWAY_S = 40 if os.environ.get("CI") else 60
 """A minute; CI, which has other things to do, needs only as much as shows everything."""
 PROMPT_S, TOLD_S = 3.0, 8.0
-"""No submission takes longer than the first, and no two refusals than the second, on a crowded machine either."""
+"""No submission takes longer than the first, and no two refusals than the second, on a crowded machine either; but on
+one where submissions take long while nothing is the matter, `SLOWER` times as long."""
+SLOWER = 5
 BACK_WITHIN_S = 45
 """The supervisor tries to start a server every 30 s at the latest; then all the others find it within seconds."""
 
@@ -54,13 +56,13 @@ def away(house: House, needed: Path, *words: str) -> Iterator[float]:
 
 @pytest.mark.long
 def test_without_the_broker_nothing_is_lost_and_pages_say_since_when_nothing_starts(house: House) -> None:
-    for _ in range(2):
-        house.submit(1, 300, 10 * AWAY_S + 300)
+    usual_s, _refused = min(house.submit(1, 300, 10 * AWAY_S + 300) for _ in range(2))
     assert wait_until(lambda: house.commands() == 2, within_s=30)
     assert 'data-stopped="here"' not in house.page("/queue/here/")
     with away(house, house.folder("valkey") / "valkey.conf", "valkey-server") as since_s:
         longest_s, refused = max(house.submit(1, 5, 10) for _ in range(3))
-        assert (refused, longest_s < PROMPT_S) == (0, True), longest_s
+        assert refused == 0
+        assert longest_s < max(PROMPT_S, SLOWER * usual_s), (longest_s, usual_s)
         said = lambda: 'data-stopped="here"' in house.page("/")  # noqa: E731
         assert wait_until(said, within_s=AWAY_S - 5)
         part = house.web.ask("GET", "/queue/here/", cookie=house.cookie, HX_Request="true")
@@ -76,18 +78,15 @@ def test_without_the_broker_nothing_is_lost_and_pages_say_since_when_nothing_sta
 
 @pytest.mark.long
 def test_a_broker_that_hangs_holds_up_no_submission_for_long(house: House) -> None:
+    usual_s, _refused = min(house.submit(1, 5, 1) for _ in range(2))
     pid = house.installation.find("valkey-server")
     os.kill(pid, signal.SIGSTOP)
     try:
-        took = []
-        for _ in range(4):
-            began_s = time.monotonic()
-            house.submit(1, 5, 1)
-            took.append(time.monotonic() - began_s)
+        took = sorted(house.submit(1, 5, 1) for _ in range(4))
     finally:
         os.kill(pid, signal.SIGCONT)
-    assert max(took) < 12, took
-    assert sorted(took)[1] < PROMPT_S, took  # one waits for all the others
+    assert took[-1][0] < 12 + SLOWER * usual_s, (took, usual_s)
+    assert took[-2][0] < max(PROMPT_S, SLOWER * usual_s), (took, usual_s)  # one waits for all the others
 
 
 @pytest.mark.long
