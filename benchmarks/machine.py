@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from benchmarks.shared_data import REPOSITORY
 from portal.supervisor.place import servers_account
@@ -24,26 +25,38 @@ CALM_MS = 55
 AT_CALM = f"at a yardstick of {CALM_MS} ms"
 
 
-class Pace:
-    """How fast plain Python is while a block runs: the yardstick, now and then, by a process of its own beside it."""
+class Paced(NamedTuple):
+    """What a command printed, and by how much the times that it took have to be multiplied to be what they would be
+    where the yardstick takes `CALM_MS`."""
 
-    def __enter__(self) -> Pace:
-        """Begin."""
-        self._looks_ms = [1_000 * yardstick_s(time.process_time)]
-        argv = [sys.executable, "-m", "benchmarks.machine"]
-        self._beside = subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
-        return self
+    said: str
+    to_calm: float
 
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._beside.terminate()
-        said, _error = self._beside.communicate()
-        self._looks_ms += [float(line) for line in said.split()]
 
-    @property
-    def to_calm(self) -> float:
-        """By how much a time has to be multiplied to be what it would be where the yardstick takes `CALM_MS`."""
-        return CALM_MS / fmean(self._looks_ms)
+def paced(argv: Sequence[str]) -> Paced:
+    """Run a command, and see how fast plain Python is meanwhile: each second it stops while the yardstick is taken.
+
+    Nothing else of the benchmark runs then, as nothing else ran where the targets were set: cores may share what they
+    have, and a yardstick taken beside the command would be slower than the machine is for either alone.
+    """
+    looks_ms = [1_000 * yardstick_s(time.process_time)]
+    process = subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        while True:
+            try:
+                said, _error = process.communicate(timeout=LOOK_EVERY_S)
+                break
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGSTOP)
+                looks_ms.append(1_000 * yardstick_s(time.process_time))
+                os.killpg(process.pid, signal.SIGCONT)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, argv)
+    return Paced(said, CALM_MS / fmean(looks_ms))
 
 
 def described() -> str:
@@ -89,14 +102,3 @@ def yardstick_s(clock: Callable[[], float]) -> float:
         table[value % 10_007] = table.get(value % 10_007, 0) + value
     sorted(table.items(), key=lambda pair: (pair[1], pair[0]))
     return clock() - began_s
-
-
-def look_for_ever() -> None:
-    """Print how long the yardstick takes, a line for each time, in milliseconds of processor time."""
-    while True:
-        print(f"{1_000 * yardstick_s(time.process_time):.1f}", flush=True)
-        time.sleep(LOOK_EVERY_S)
-
-
-if __name__ == "__main__":
-    look_for_ever()
