@@ -260,7 +260,7 @@ class NodeState:
             self.locked_milli = self.leaving_milli = 0
             return
         left, self.locked_milli = self._cover_claims()
-        self.leaving_milli = sum(amount_milli for amount_milli in left.values() if amount_milli % DEVICE_MILLI == 0)
+        self.leaving_milli = sum([amount_milli for amount_milli in left.values() if amount_milli % DEVICE_MILLI == 0])
 
     def left_for_nobody(self) -> list[tuple[str, int]]:
         """Runs that are leaving with what of theirs nobody has claimed, soonest gone first."""
@@ -343,6 +343,11 @@ class Nodes:
             if has_host and (not classes or node.gpu_class in classes):
                 racks_milli[node.rack] = racks_milli.get(node.rack, 0) + node.capacity_milli
         return max(racks_milli.values(), default=0) >= size_milli
+
+    @property
+    def have_windows(self) -> bool:
+        """Whether a maintenance window of any is still to come or to end."""
+        return bool(self.restless) and any(node.windows for node in self.restless.values())
 
     def index(self, node: NodeState, now_s: int) -> None:
         """Bring the indexes up to date after a change of one node."""

@@ -51,7 +51,7 @@ def has_to_act(snapshot: Snapshot) -> bool:
     return (
         _must_hold_or_release(snapshot)
         or _must_empty_nodes(snapshot)
-        or any(_is_settled(snapshot, claim) for claim in snapshot.claims.values())
+        or (bool(snapshot.claims) and any(_is_settled(snapshot, claim) for claim in snapshot.claims.values()))
     )
 
 
@@ -237,26 +237,29 @@ class _Room(NamedTuple):
 
 def may_start_unallocated(snapshot: Snapshot) -> bool:
     """Whether anybody unallocated might fit on what is free."""
-    nodes = snapshot.nodes
-    if not nodes.by_free:
+    nodes, stirred = snapshot.nodes, snapshot.stirred
+    if not nodes.by_free or not stirred.sizes:
         return False
-    largest_milli = max(nodes.by_free)
-    if any(size_milli <= nodes.free_milli for size_milli in snapshot.stirred.spreading):
+    if stirred.spreading and min(stirred.spreading) <= nodes.free_milli:
         return True
-    return any(_may_fit_free(nodes, largest_milli, size_milli) for size_milli in snapshot.stirred.sizes)
+    largest_milli = max(nodes.by_free)
+    if min(stirred.sizes) <= largest_milli:
+        return True
+    return any(_may_fit_free(nodes, largest_milli, size_milli) for size_milli in stirred.sizes)
 
 
 def _must_hold_or_release(snapshot: Snapshot) -> bool:
-    bare = snapshot.tree.bare_leaves
-    for leaf_id in snapshot.queues.keys() & bare if bare else ():
-        if snapshot.queues[leaf_id].funded or snapshot.tree.nodes[leaf_id].is_closed:
-            return True
-    return any(reason_to_hold(snapshot, workload) is None for workload in snapshot.held.values())
+    if bare := snapshot.tree.bare_leaves:
+        for leaf_id in snapshot.queues.keys() & bare:
+            if snapshot.queues[leaf_id].funded or snapshot.tree.nodes[leaf_id].is_closed:
+                return True
+    held = snapshot.held
+    return bool(held) and any(reason_to_hold(snapshot, workload) is None for workload in held.values())
 
 
 def _must_empty_nodes(snapshot: Snapshot) -> bool:
-    restless = snapshot.nodes.restless.values()
-    return any(node.soft_milli and node.must_empty(snapshot.now_s) for node in restless)
+    restless = snapshot.nodes.restless
+    return bool(restless) and any(node.soft_milli and node.must_empty(snapshot.now_s) for node in restless.values())
 
 
 def _is_settled(snapshot: Snapshot, claim: Claim) -> bool:

@@ -122,7 +122,7 @@ def _is_bound_by_devices_alone(snapshot: Snapshot, workload: Workload) -> bool:
         or snapshot.tree.tenants
         or is_whole_nodes(snapshot, workload.size_milli)
         or is_reserve_kept_from(snapshot, workload)
-        or any(node.windows for node in snapshot.nodes.restless.values())
+        or snapshot.nodes.have_windows
     )
 
 
@@ -144,13 +144,12 @@ def _first_certain_s(trial: Trial, workload: Workload) -> int | None:
 def is_any_certain(trial: Trial, workload: Workload) -> bool:
     """Whether anything is certain for a workload that holds no promise."""
     snapshot = trial.snapshot
-    restless = snapshot.nodes.restless
     if (
         workload.node is not None
         or workload.asks_host
         or is_reserve_kept_from(snapshot, workload)
         or (workload.relaxes_s is None and is_bound_to_rack(snapshot, workload))
-        or (restless and any(node.windows for node in restless.values()))
+        or snapshot.nodes.have_windows
     ):
         return certain_at_s(trial, workload) is not None
     return trial.reaches.has_ever(workload, max(workload.size_milli, DEVICE_MILLI))
@@ -273,7 +272,7 @@ class Outlook:
 def may_be_earlier(trial: Trial, workload: Workload) -> bool:
     """Whether what was promised to a workload, for an instant to come, might be certain earlier by now."""
     snapshot = trial.snapshot
-    if any(node.windows for node in snapshot.nodes.restless.values()):
+    if snapshot.nodes.have_windows:
         return True
     if workload.node is not None and snapshot.tree.tenants:  # what is matched without that node decides
         return True

@@ -68,7 +68,7 @@ def is_idle(snapshot: Snapshot, policy: Policy, explains: Explains) -> bool:
     """
     if snapshot.stirred.funded or snapshot.reservations or snapshot.held:
         return False
-    if policy.swap_margin or snapshot.tree.has_maxima or any(node.windows for node in snapshot.nodes.restless.values()):
+    if policy.swap_margin or snapshot.tree.has_maxima or snapshot.nodes.have_windows:
         return False
     if has_to_act(snapshot) or may_start_unallocated(snapshot):
         return False

@@ -39,7 +39,7 @@ class WaitingCodes:
         self._trial = trial
         self._snapshot = trial.snapshot
         self._memo: dict[tuple[str, int, int, str | None, Shape], object] = {}
-        self._has_windows = any(node.windows for node in trial.snapshot.nodes.restless.values())
+        self._has_windows = trial.snapshot.nodes.have_windows
         self._has_cells = bool(trial.snapshot.tree.tenants)
         self._contracts_matter = trial.reaches.has_margin or self._has_windows or self._has_cells
         self._has_maxima = trial.snapshot.tree.has_maxima
