@@ -15,10 +15,11 @@ import pytest
 from django.utils import timezone
 
 from scheduler.loop import look_at
-from scheduler.models import Rank, Run, SlurmJob, SlurmLink, Workload
+from scheduler.models import Node, Rank, Run, SlurmJob, SlurmLink, Workload
 from scheduler.services.slurm import links, look
 from tests.conftest import REPOSITORY
 from tests.scheduler.conftest import check_books
+from tests.slurm.cluster import SMALL
 from tests.slurm.conftest import Site
 
 pytestmark = pytest.mark.long
@@ -153,6 +154,19 @@ def test_a_node_that_dies_is_down_and_its_gang_starts_elsewhere(site: Site) -> N
     assert first.end_reason == "node_lost"
     assert site.nodes_of(second) != [name]
     assert sum(job.holds for job in site.jobs()) == 1
+
+
+def test_nodes_that_its_partition_has_no_longer_are_down_also_where_it_has_none_left(site: Site) -> None:
+    site.step()
+    rows = Node.objects.filter(cluster=site.cluster).order_by("name")
+    assert set(rows.values_list("health", flat=True)) == {"healthy"}
+    SlurmLink.objects.filter(pk=site.link.pk).update(partition="uneven")
+    site.step()
+    there = set(rows.filter(health="healthy").values_list("name", flat=True))
+    assert there == {site.slurm.nodes[-1], SMALL}
+    SlurmLink.objects.filter(pk=site.link.pk).update(partition="none")
+    site.step()
+    assert set(rows.values_list("health", flat=True)) == {"down"}
 
 
 def test_a_run_whose_nodes_others_took_waits_again_and_starts_elsewhere(site: Site, monkeypatch: Any) -> None:

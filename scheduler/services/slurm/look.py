@@ -120,7 +120,7 @@ def _carry_out(link: SlurmLink, caller: Caller, desk: works.Desk, now: datetime,
     checkpoints.take(ours)
     throughput.take(ours)
     jobs.report(ours, caller)
-    if newest:
+    if newest or not is_glance:
         desk.troubles += nodes.take(link, newest, now)
     if not is_glance:
         nodes.take_foreign(link, seen, listed, jobs.held_by_runs(ours), now)
