@@ -260,7 +260,7 @@ class NodeState:
             self.locked_milli = self.leaving_milli = 0
             return
         left, self.locked_milli = self._cover_claims()
-        self.leaving_milli = sum([amount_milli for amount_milli in left.values() if amount_milli % DEVICE_MILLI == 0])
+        self.leaving_milli = sum(amount_milli for amount_milli in left.values() if amount_milli % DEVICE_MILLI == 0)
 
     def left_for_nobody(self) -> list[tuple[str, int]]:
         """Runs that are leaving with what of theirs nobody has claimed, soonest gone first."""
@@ -347,7 +347,11 @@ class Nodes:
     @property
     def have_windows(self) -> bool:
         """Whether a maintenance window of any is still to come or to end."""
-        return bool(self.restless) and any(node.windows for node in self.restless.values())
+        return any(node.windows for node in self.restless.values())
+
+    def must_empty(self, now_s: int) -> bool:
+        """Whether any has to be empty, and runs on it that may be told to leave."""
+        return any(node.soft_milli and node.must_empty(now_s) for node in self.restless.values())
 
     def index(self, node: NodeState, now_s: int) -> None:
         """Bring the indexes up to date after a change of one node."""

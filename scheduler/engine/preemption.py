@@ -194,8 +194,7 @@ def _find_taking(trial: Trial, workload: Workload, spared: Collection[str]) -> T
         node = snapshot.nodes.by_name.get(workload.node)
         options = {} if node is None else _options(claimant, [node])
     else:
-        soft = snapshot.nodes.soft.values()
-        options = _options(claimant, [node for node in soft if node.name not in spared] if spared else soft)
+        options = _options(claimant, (node for node in snapshot.nodes.soft.values() if node.name not in spared))
     best: Offer | None = None
     for bound in sorted(options):
         if best is not None and bound > best[0][:2]:
@@ -417,7 +416,7 @@ def _is_room(claimant: Claimant, node: NodeState, without: set[str]) -> bool:
 
 def _disturbed(runs: Sequence[HeldRun]) -> tuple[int, int]:
     """What stopping these runs takes from funded ones, and from all; a gang on several nodes counts whole."""
-    return sum([run.size_milli for run in runs if run.funded]), sum([run.size_milli for run in runs])
+    return sum(run.size_milli for run in runs if run.funded), sum(run.size_milli for run in runs)
 
 
 def _finer_key(claimant: Claimant, run: HeldRun) -> FinerKey:

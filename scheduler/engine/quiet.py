@@ -50,8 +50,8 @@ def has_to_act(snapshot: Snapshot) -> bool:
     """Whether there is something to do, whoever waits: to hold, release, stop or settle (steps 1 to 3 of a pass)."""
     return (
         _must_hold_or_release(snapshot)
-        or _must_empty_nodes(snapshot)
-        or (bool(snapshot.claims) and any(_is_settled(snapshot, claim) for claim in snapshot.claims.values()))
+        or snapshot.nodes.must_empty(snapshot.now_s)
+        or any(_is_settled(snapshot, claim) for claim in snapshot.claims.values())
     )
 
 
@@ -237,29 +237,21 @@ class _Room(NamedTuple):
 
 def may_start_unallocated(snapshot: Snapshot) -> bool:
     """Whether anybody unallocated might fit on what is free."""
-    nodes, stirred = snapshot.nodes, snapshot.stirred
-    if not nodes.by_free or not stirred.sizes:
+    nodes = snapshot.nodes
+    if not nodes.by_free:
         return False
-    if stirred.spreading and min(stirred.spreading) <= nodes.free_milli:
-        return True
     largest_milli = max(nodes.by_free)
-    if min(stirred.sizes) <= largest_milli:
+    if any(size_milli <= nodes.free_milli for size_milli in snapshot.stirred.spreading):
         return True
-    return any(_may_fit_free(nodes, largest_milli, size_milli) for size_milli in stirred.sizes)
+    return any(_may_fit_free(nodes, largest_milli, size_milli) for size_milli in snapshot.stirred.sizes)
 
 
 def _must_hold_or_release(snapshot: Snapshot) -> bool:
-    if bare := snapshot.tree.bare_leaves:
-        for leaf_id in snapshot.queues.keys() & bare:
-            if snapshot.queues[leaf_id].funded or snapshot.tree.nodes[leaf_id].is_closed:
-                return True
-    held = snapshot.held
-    return bool(held) and any(reason_to_hold(snapshot, workload) is None for workload in held.values())
-
-
-def _must_empty_nodes(snapshot: Snapshot) -> bool:
-    restless = snapshot.nodes.restless
-    return bool(restless) and any(node.soft_milli and node.must_empty(snapshot.now_s) for node in restless.values())
+    bare = snapshot.tree.bare_leaves
+    for leaf_id in snapshot.queues.keys() & bare if bare else ():
+        if snapshot.queues[leaf_id].funded or snapshot.tree.nodes[leaf_id].is_closed:
+            return True
+    return any(reason_to_hold(snapshot, workload) is None for workload in snapshot.held.values())
 
 
 def _is_settled(snapshot: Snapshot, claim: Claim) -> bool:

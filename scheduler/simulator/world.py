@@ -164,7 +164,7 @@ class World(Effects):
         """One instant, until nothing is left to do in it."""
         while True:
             self._happen()
-            if not self.snapshot.queued and not self.snapshot.held and not self._must_empty_nodes():
+            if not self.snapshot.queued and not self.snapshot.held and not self.snapshot.nodes.must_empty(self.now_s):
                 return
             plan = self._decide()
             if not self._apply(plan) or self._is_settled(plan):
@@ -203,9 +203,6 @@ class World(Effects):
         promises = self.snapshot.reservations.values()
         end_s = self.now_s + self.jobs[decision.workload].job.min_runtime_s
         return len(promises) >= self.policy.reservations and all(promise.at_s <= end_s for promise in promises)
-
-    def _must_empty_nodes(self) -> bool:
-        return any(node.soft_milli and node.must_empty(self.now_s) for node in self.snapshot.nodes.restless.values())
 
     def _apply(self, plan: Plan) -> bool:
         """Carry out a plan; says whether it changed anything but what people are told."""

@@ -72,12 +72,14 @@ class Site:
         look_at(self.cluster.pk, is_due=True)
         return looked
 
-    def until(self, what: Callable[[], Any], *, within_s: float = PATIENCE_S) -> Any:
-        """What `what` says as soon as that is true, living on meanwhile."""
+    def until(
+        self, what: Callable[[], Any], *, within_s: float = PATIENCE_S, step: Callable[[], object] | None = None
+    ) -> Any:
+        """What `what` says as soon as that is true, living on meanwhile, by that step if one is given."""
         ends_s = time.monotonic() + within_s
         while not (said := what()):
             assert time.monotonic() < ends_s, f"it did not happen in time\n{self.told()}"
-            self.step()
+            (step or self.step)()
             time.sleep(0.1)
         return said
 

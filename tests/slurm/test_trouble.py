@@ -139,11 +139,8 @@ def test_a_node_that_dies_is_down_and_its_gang_starts_elsewhere(site: Site) -> N
     (name,) = site.nodes_of(site.run(gang))
     site.slurm.kill(name)
     try:
-        ends_s = time.monotonic() + 90
-        while site.run(gang).state != "ended":
-            assert time.monotonic() < ends_s, site.told()
-            look.look(site.cluster.pk, is_glance=True)  # which reads no nodes, but for such a job
-            time.sleep(0.2)
+        glance = lambda: look.look(site.cluster.pk, is_glance=True)  # noqa: E731 (reads no nodes, but for such a job)
+        site.until(lambda: site.run(gang).state == "ended", within_s=90, step=glance)
         assert site.node(name).health == "down"
         site.until(lambda: gang.runs.count() == 2)
         site.wait(gang, "running")

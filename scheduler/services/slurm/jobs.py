@@ -104,16 +104,15 @@ def _take_up(ours: Ours, strays: Sequence[tuple[Job, commands.Mark]]) -> None:
         ours.rows[workload.pk] = row
 
 
-def left_by_nodes(ours: Ours) -> set[str]:
-    """Nodes of runs that Slurm, unasked, has ended or requeued: one of each may be why."""
-    found = set()
+def may_have_lost_nodes(ours: Ours) -> bool:
+    """Whether Slurm, unasked, has ended or requeued the job of any run: a node that died may be why."""
     for row in ours.rows.values():
-        job, run = ours.job_of(row), row.run
-        if job is None or run is None or run.state == Run.State.ENDED or run.stop_asked_at is not None:
+        run, job = row.run, ours.job_of(row)
+        if run is None or job is None or run.state == Run.State.ENDED or run.stop_asked_at is not None:
             continue
-        if _is_requeued(row, job) or job.state in NODE_ENDED:
-            found |= {place.node for place in ours.ranks.get(run.pk, ())}
-    return found
+        if job.state in NODE_ENDED or _is_requeued(row, job):
+            return True
+    return False
 
 
 # --- what they say ----------------------------------------------------------------------------------------------------

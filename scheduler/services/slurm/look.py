@@ -115,7 +115,7 @@ def _carry_out(link: SlurmLink, caller: Caller, desk: works.Desk, now: datetime,
     listed = slurm_jobs.read(caller(slurm_jobs.LIST))
     ours = jobs.find(link, listed, now)
     # A node that took a run along since then must be known to be down before the run waits again: else it starts there.
-    newest = read_nodes(link, caller) if jobs.left_by_nodes(ours) - nodes.down(seen) else seen
+    newest = read_nodes(link, caller) if jobs.may_have_lost_nodes(ours) else seen
     printed.take(ours)
     checkpoints.take(ours)
     throughput.take(ours)

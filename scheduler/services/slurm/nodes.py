@@ -47,11 +47,6 @@ def take(link: SlurmLink, seen: Sequence[SlurmNode], now: datetime) -> list[str]
     return troubles
 
 
-def down(seen: Sequence[SlurmNode]) -> set[str]:
-    """Those that are down, by name."""
-    return {each.name for each in seen if each.is_down}
-
-
 def _rows(cluster: Cluster) -> dict[str, Node]:
     rows = Node.objects.filter(cluster=cluster, retired_at=None).select_related("rack", "cluster")
     return {row.name: row for row in rows.annotate(size=Count("devices"))}
